@@ -1,7 +1,8 @@
 """Awaiting futures that other threads complete.
 
-Many runs on an event loop may wait for one transaction, and waking a loop from another thread is expensive. So each
-loop has a mailbox: the other thread puts the completed waiters into it, and wakes the loop once to deliver all of them.
+Many runs on an event loop may wait for one transaction, and it is expensive to wake a loop from another thread. So each
+loop has a mailbox, which contains the waiters whose futures are done. The thread that completes the futures puts their
+waiters into the mailbox, and schedules a single call on the loop that wakes all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ T = TypeVar("T")
 
 
 class _Mailbox:
-    """The waiters of an event loop that are to be woken, because their futures are done."""
+    """The waiters on an event loop that must be woken, because the futures that they wait for are done."""
 
     __slots__ = ("__weakref__", "_is_scheduled", "_loop", "_waiters")
 
@@ -28,10 +29,10 @@ class _Mailbox:
         self._loop = ref(loop)  # weak: a strong reference from a value of `_mailboxes` would keep its key alive
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._is_scheduled = False
-        """True if the loop is going to call `_wake_all`."""
+        """True if a call of `_wake_all` is scheduled on the loop."""
 
     def put(self, waiter: asyncio.Future[None]) -> None:
-        """Have the loop wake a waiter. Thread-safe."""
+        """Let the loop wake a waiter. Thread-safe."""
         self._waiters.append(waiter)
         if self._is_scheduled:
             return
@@ -44,7 +45,7 @@ class _Mailbox:
             self._waiters.clear()
 
     def _wake_all(self) -> None:
-        self._is_scheduled = False  # first, so that a waiter that is added from now on schedules another call
+        self._is_scheduled = False  # first, so that `put` schedules another call from now on
         waiters = self._waiters
         while waiters:
             waiter = waiters.popleft()
@@ -56,7 +57,7 @@ _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDict
 
 
 async def await_future(future: AnyFuture[T]) -> T:
-    """Await the result of a future. If the wait is cancelled, the work continues."""
+    """Await the result of a future. If the caller is cancelled, the work behind the future continues."""
     if not future.done():
         await _wait(future)
     return future.result()
@@ -77,7 +78,7 @@ async def wait_uncancelled(future: AnyFuture[Any]) -> asyncio.CancelledError | N
     """Wait until a future is done, even if the caller is cancelled, and return the cancellation if there was one.
 
     A write in progress cannot be stopped, so a cancelled caller has to wait for its outcome. The caller then reads the
-    result of the future and raises the cancellation, which an error of the future must not hide.
+    result of the future, and raises the cancellation even if the future has an error.
     """
     cancellation: asyncio.CancelledError | None = None
     while not future.done():
@@ -89,7 +90,7 @@ async def wait_uncancelled(future: AnyFuture[Any]) -> asyncio.CancelledError | N
 
 
 async def wait_for_all(futures: Iterable[asyncio.Future[Any]]) -> asyncio.CancelledError | None:
-    """Wait until all futures are done, even if the caller is cancelled, like `wait_uncancelled`."""
+    """Wait until all futures are done, even if the caller is cancelled. The result is as for `wait_uncancelled`."""
     cancellation: asyncio.CancelledError | None = None
     while unfinished := [future for future in futures if not future.done()]:
         try:
@@ -100,7 +101,7 @@ async def wait_for_all(futures: Iterable[asyncio.Future[Any]]) -> asyncio.Cancel
 
 
 async def aresolve(value: Any) -> Any:
-    """Return a value, or await the result of a future."""
+    """Return a value as it is, or await a future and return its result."""
     return await await_future(value) if is_future(value) else value
 
 
@@ -124,11 +125,11 @@ async def adrive(generator: Generator[Any, Any, T], perform: Callable[[Any], Awa
 
 
 async def sleep(clock: Clock, seconds: float) -> None:
-    """Sleep for a number of seconds of a clock, without blocking the event loop."""
+    """Sleep for a number of seconds, as measured by a clock, without blocking the event loop."""
     loop, is_over = asyncio.get_running_loop(), asyncio.Event()
 
     def wake() -> None:
-        with suppress(RuntimeError):  # the loop was closed meanwhile
+        with suppress(RuntimeError):  # the loop has been closed
             loop.call_soon_threadsafe(is_over.set)
 
     timer = clock.call_later(seconds, wake)
@@ -139,7 +140,7 @@ async def sleep(clock: Clock, seconds: float) -> None:
 
 
 def is_on_loop() -> bool:
-    """Return whether an event loop is running on this thread."""
+    """Return True if an event loop is running on this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

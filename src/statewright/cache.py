@@ -1,4 +1,4 @@
-"""The port of caches for the results of nodes, and its in-memory implementation."""
+"""The port for caches of node results, and its in-memory implementation."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ class CacheKey(NamedTuple):
     """The key of a cached result."""
 
     node: str
-    """The graph, the node, and the version of its code."""
+    """The name of the node, preceded by that of its graph: `graph/node`."""
     input: str
-    """A fingerprint of the input of the node."""
+    """A fingerprint of the input of the node and of the version of the node's code."""
 
 
 @runtime_checkable
 class Cache(Protocol):
-    """Keeps results for a limited time. A method returns its result, or a future of it."""
+    """Keeps the results of nodes for a limited time. Each method returns either its result or a future of it."""
 
     def get(self, key: CacheKey) -> MaybeFuture[Any]:
-        """Return the value of a key; None if there is none or it has expired."""
+        """Return the value under a key; None if there is none, or if it has expired."""
         ...
 
     def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> MaybeFuture[None]:
-        """Store a value. It expires after `ttl` seconds, if that is given."""
+        """Store a value under a key. It expires after `ttl` seconds; with None, it does not expire."""
         ...
 
     def clear(self, nodes: Sequence[str] | None = None) -> MaybeFuture[None]:
-        """Remove all results, or those of some nodes."""
+        """Remove all results, or only those whose `CacheKey.node` is in `nodes`."""
         ...
 
 
 class InMemoryCache:
-    """Keeps results in a dict, and removes the oldest above `max_size`. Thread-safe."""
+    """Keeps results in a dict, and removes the oldest if there are more than `max_size`. Thread-safe."""
 
     def __init__(self, *, max_size: int = 10_000, clock: Clock | None = None) -> None:
         self._max_size = max_size
         self._clock = clock or SystemClock()
         self._results: dict[CacheKey, tuple[Any, float | None]] = {}
-        """Results with the times at which they expire, oldest first."""
+        """Results and the monotonic times at which they expire (None if they do not), oldest first."""
         self._lock = threading.Lock()
 
     def get(self, key: CacheKey) -> Any:
         with self._lock:
-            value, until = self._results.get(key, (None, None))
-            if until is not None and self._clock.monotonic() >= until:
+            value, expires_at = self._results.get(key, (None, None))
+            if expires_at is not None and self._clock.monotonic() >= expires_at:
                 del self._results[key]
                 return None
         return value

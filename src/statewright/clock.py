@@ -1,4 +1,4 @@
-"""The port for reading the time and waiting; conversions of times; backoff.
+"""The port for reading the time and for waiting, conversions of times, and backoff.
 
 Only drivers and adapters have a clock; the core receives times as arguments. Tests use
 `statewright.testing.FakeClock`.
@@ -37,17 +37,20 @@ def iso(instant: datetime) -> str:
 
 
 def microseconds(instant: datetime) -> int:
-    """Return an instant as the number of microseconds since 1970, the form in which databases store it."""
+    """Return an instant as the number of microseconds since 1970, which is how databases store it."""
     return (instant - _EPOCH) // _MICROSECOND
 
 
 def instant_of(count: int) -> datetime:
-    """Reverse `microseconds`."""
+    """Return the instant that is a number of microseconds after the beginning of 1970."""
     return _EPOCH + timedelta(microseconds=count)
 
 
 def backoff(attempt: int, *, initial: float, longest: float, factor: float = 2.0) -> float:
-    """Return the delay in seconds after a failed attempt, counted from 1: exponential, capped, without jitter."""
+    """Return the delay in seconds after the failed attempt with this number, which is 1 for the first attempt.
+
+    The delay grows exponentially, from `initial` seconds to at most `longest` seconds, without jitter.
+    """
     try:
         return min(initial * factor ** (attempt - 1), longest)
     except OverflowError:  # the power exceeds a float after about a thousand attempts
@@ -63,7 +66,7 @@ class Timer(Protocol):
     """A scheduled call."""
 
     def cancel(self) -> object:
-        """Cancel the call; do nothing if it has been made."""
+        """Cancel the call. Do nothing if it has already been made."""
         ...
 
 
@@ -76,15 +79,15 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> Seconds:
-        """Return the seconds since an arbitrary start; they never decrease."""
+        """Return the number of seconds since an arbitrary time, which never decreases."""
         ...
 
     def call_later(self, seconds: Seconds, callback: Callable[[], object]) -> Timer:
-        """Call `callback` on a thread of the clock after some seconds. It must return soon and not raise."""
+        """Call `callback` on a thread of the clock after a number of seconds. It must return soon and not raise."""
         ...
 
     def wait(self, woken: threading.Event, seconds: Seconds) -> None:
-        """Block the thread until `woken` is set, for at most some seconds."""
+        """Block the thread until the event `woken` is set, but for at most `seconds`."""
         ...
 
 
@@ -105,10 +108,11 @@ class SystemClock:
 
 
 def wait_until(clock: Clock, woken: threading.Event, due: Seconds) -> None:
-    """Block the thread until `woken` is set, or `clock.monotonic()` reaches `due`, which may set `woken` too.
+    """Block the thread until the event `woken` is set, or until `clock.monotonic()` reaches `due`.
 
-    For the system clock, `Clock.wait` is enough. A `FakeClock` may be advanced by another thread after the caller has
-    computed the seconds, so that `wait` would be too long. So the timer is set first, and the clock is read afterwards.
+    In the second case, `woken` may be set, too. For the system clock, waiting for the remaining seconds is enough. But
+    another thread may advance a `FakeClock` after the caller has computed the remaining seconds, and the wait would be
+    too long. So for other clocks, a timer is set first, and the clock is read afterwards.
     """
     seconds = due - clock.monotonic()
     if type(clock) is SystemClock:
@@ -123,7 +127,7 @@ def wait_until(clock: Clock, woken: threading.Event, due: Seconds) -> None:
 
 
 class Alarm:
-    """A `Timer`: a call that is made, by `ring`, when its time has come."""
+    """A `Timer`: a call that `ring` makes when its time has come, unless it was cancelled."""
 
     __slots__ = ("callback", "due", "order")
 
@@ -159,7 +163,7 @@ class _Alarms:
             os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
-        """Start without alarms. After a fork they belong to the parent, and the copied lock may be held forever."""
+        """Start without alarms. After a fork, they belong to the parent, and the copied lock may be held forever."""
         self._lock, self._changed = threading.Lock(), SafeEvent()
         self._alarms: list[tuple[Seconds, int, Alarm]] = []
         self._sleeps_until = math.inf
@@ -172,8 +176,8 @@ class _Alarms:
             heapq.heappush(self._alarms, entry)
             if not self._is_ringing:
                 self._start()
-            wakes = due < self._sleeps_until
-        if wakes:
+            must_wake = due < self._sleeps_until
+        if must_wake:
             self._changed.set()
         return alarm
 
@@ -191,7 +195,7 @@ class _Alarms:
             alarm = self._next_due()
             try:
                 alarm.ring()
-            except Exception:  # must not prevent later alarms
+            except Exception:  # an error in one callback must not prevent later calls
                 import logging
 
                 logging.getLogger("statewright").exception("A scheduled call failed.")

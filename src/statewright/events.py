@@ -1,8 +1,8 @@
 """Events of runs: one class, whose instances are distinguished by their `kind`.
 
-Events of *durable* kinds belong to the log of the run: a saver numbers them in the commit that they describe. Events of
-*live* kinds are for observers and never stored. Stream modes, instruments and the log are views of these events. An
-event is created only if it has a receiver.
+Events of *durable* kinds belong to the log of the run. A saver numbers and stores them in the commit that they
+describe. Events of *live* kinds are for observers, and never stored. Stream modes, instruments and the log are all
+derived from these events. An event is created only if it has a receiver.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LiveKind = Literal[
 ]
 EventKind = DurableKind | LiveKind
 Entry = tuple[DurableKind, int, str | None, str | None, Any]
-"""An entry of a log: the kind, the step, the node, the id of the task, and the data of an event."""
+"""An entry of a log: the kind, the step, the node, the id of the task, and the data of a durable event."""
 DURABLE: Final[frozenset[str]] = frozenset(DurableKind.__args__)  # pyright: ignore  # a Literal has this attribute
 
 
@@ -79,13 +79,13 @@ class Event:
     ) -> None:
         self.kind: EventKind = kind
         self.data = data
-        """Depends on the kind: see `runtime/instrument.py`. In the log, a small amount of plain data."""
+        """Depends on the kind; see `runtime/instrument.py`. In the log, it is a small amount of plain data."""
         self.at = at
         """The time of the commit; None for a live event."""
         self.run_id = run_id
         self.thread_id = thread_id
         self.namespace = namespace
-        """The path of tasks to a subgraph; empty for the run's own graph."""
+        """The path of tasks that leads to a subgraph; empty for the run's own graph."""
         self.step = step
         self.node = node
         self._task_id = task_id
@@ -94,13 +94,13 @@ class Event:
         self.attempt = 1
         """The number of the attempt, from 1; 0 if the result comes from a cache."""
         self.seq = seq
-        """The number in the log of the run, from 1; None for a live event."""
+        """The number of the event in the log of the run, from 1; None for a live event."""
         self.program = program
-        """The compiled program of the graph in which the event happened; views read its schema."""
+        """The compiled program of the graph in which the event happened, whose schema stream modes read."""
 
     @property
     def task_id(self) -> str | None:
-        """The id of the task. That of a live event is computed on access, because few receivers need it."""
+        """The id of the task. For a live event, it is computed on access, because few receivers need it."""
         return self._task_id if self.task is None else self.task.id
 
     def __eq__(self, other: object) -> bool:

@@ -1,6 +1,6 @@
 """Imports of optional libraries, with an error message that names the extra to install.
 
-The package without extras runs graphs and most of the command line; everything else needs an extra.
+Without extras, the package can run graphs and most commands of the command line. All other features need an extra.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from statewright.errors import MissingLibrary
 
 
 class optional:  # noqa: N801  # reads as a statement: `with optional("Metrics need", extra="metrics"): import ...`
-    """Raise MissingLibrary in place of the ImportError of an optional library.
+    """Raise MissingLibrary in place of an ImportError, if an optional library cannot be imported.
 
     The message is `purpose`, which ends with a verb, followed by the name of the library and the `extra` to install.
     """
@@ -24,15 +24,15 @@ class optional:  # noqa: N801  # reads as a statement: `with optional("Metrics n
         return None
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if isinstance(error, ImportError) and not isinstance(error, MissingLibrary):
             raise MissingLibrary(missing_library(self._purpose, error, f"statewright[{self._extra}]")) from error
 
 
 def missing_library(purpose: str, error: ImportError, package: str) -> str:
-    """Return the message about a library that cannot be imported; `package` is what to install."""
-    # A library that is installed but broken raises a plain ImportError, whose message is more useful than a name.
+    """Return the message about a library that cannot be imported. `package` is the argument of `pip install`."""
+    # A library that is installed but broken raises a plain ImportError, whose message says more than its name.
     is_absent = isinstance(error, ModuleNotFoundError) and error.name is not None
     need = f"the library {error.name!r}, which is not installed" if is_absent else f"a missing library ({error})"
     return f"{purpose} {need}. Run `pip install '{package}'`."

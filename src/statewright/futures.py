@@ -1,13 +1,14 @@
 """Futures: results that another thread provides later.
 
-A method of a port returns its result, or a future of it if another thread does the work: a `Future` of
-`concurrent.futures` or a `LightFuture`. The latter has only the methods that its readers need and costs a tenth, which
-matters because each superstep of many runs waits for one. It cannot be cancelled: work that was submitted is always
-done.
+A method of a port returns its result, or a future of the result if another thread does the work. The future is a
+`Future` of `concurrent.futures`, or a `LightFuture`, which has only the methods that its readers need, and is several
+times cheaper to create and complete. That matters, because each superstep of many runs waits for such a future. A
+`LightFuture` cannot be cancelled: work that was submitted is always done.
 
 *Signals* make waiting hard. Python runs signal handlers on the main thread between any two instructions, and a handler
-may raise an exception or use the same object. So nothing here holds a lock while it changes state: each waiting thread
-has its own lock, which another thread releases, and only atomic methods of lists and deques are used.
+may raise an exception, or use the object that the interrupted code is changing. So nothing in this module holds a lock
+while it changes state. Instead, each waiting thread has a lock of its own, which another thread releases to wake the
+waiting thread, and only atomic methods of lists and deques are used.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ class LightFuture(Generic[T]):
         return wait_until_done(self, timeout)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
-        """Call `callback` on the thread that completes the future, or now if it is done. It must not raise."""
+        """Call `callback` on the thread that completes the future, or now if the future is done. It must not raise."""
         self._callbacks.append(callback)
         # `_end` may have run before the line above. Only this callback is called here, because this code may run in a
         # signal handler that has interrupted `_call_back`, which will call the others.
         if self._done:
             try:
                 self._callbacks.remove(callback)
-            except ValueError:  # the other thread has taken it
+            except ValueError:  # the thread that completes the future has already taken it
                 return
             callback(self)
 
@@ -79,7 +80,7 @@ class LightFuture(Generic[T]):
         self._call_back()
 
     def _call_back(self) -> None:
-        """Call each callback once, even if another thread adds one and calls it concurrently."""
+        """Call each callback once, even if another thread concurrently adds a callback and calls it."""
         callbacks = self._callbacks
         while callbacks:
             try:
@@ -118,10 +119,10 @@ class SafeEvent(threading.Event):
                 sleeper = sleepers[0]
             except IndexError:  # another thread has called `set` as well
                 return
-            with suppress(RuntimeError):  # it is already awake
-                sleeper.release()  # releasing never blocks
+            with suppress(RuntimeError):  # the lock is not held, because the sleeper is already awake
+                sleeper.release()  # never blocks
             with suppress(ValueError):
-                sleepers.remove(sleeper)  # last, so that an interrupted call leaves the sleeper to the next one
+                sleepers.remove(sleeper)  # last, so that the next call wakes the sleeper if this call is interrupted
 
     def clear(self) -> None:
         self._is_set = False
@@ -132,10 +133,10 @@ class SafeEvent(threading.Event):
         sleeper = threading.Lock()
         sleeper.acquire()
         self._sleepers.append(sleeper)
-        if self._is_set:  # `set` may have run before the line above, without seeing this sleeper
+        if self._is_set:  # `set` may have been called before the line above, and then has not seen this sleeper
             return True
         if not _acquire(sleeper, timeout):
-            with suppress(ValueError):  # `_wake` has removed it just now
+            with suppress(ValueError):  # `_wake` has removed the sleeper in the meantime
                 self._sleepers.remove(sleeper)
             return self._is_set
         return True
@@ -148,7 +149,7 @@ _FUTURES: Final = (LightFuture, Future)
 
 
 def resolve(value: MaybeFuture[T]) -> T:
-    """Return a value, or the result of a future after waiting for it."""
+    """Return a value as it is, or wait for a future and return its result."""
     if not is_future(value):
         return value  # pyright: ignore[reportReturnType]
     wait_until_done(value)
@@ -158,8 +159,9 @@ def resolve(value: MaybeFuture[T]) -> T:
 def drive(generator: Generator[Any, Any, T], perform: Callable[[Any], Any] = resolve) -> T:
     """Run a generator to its end and return its result. Each value that it yields is passed to `perform`.
 
-    The result of `perform` is sent to the generator, and an error is raised inside it; a KeyboardInterrupt closes the
-    generator and propagates. By default the generator yields values or futures, and receives the values.
+    The result of `perform` is sent to the generator. An exception of `perform` is raised inside the generator, except
+    that a KeyboardInterrupt or SystemExit closes the generator and propagates. By default, the generator yields values
+    or futures, and receives the values.
     """
     value: Any = None
     error: Exception | None = None
@@ -182,14 +184,14 @@ def wait_until_done(future: AnyFuture[Any], timeout: float | None = None) -> boo
     """Block until a future is done, with a result or an error; return False after `timeout` seconds."""
     if future.done():
         return True
-    waiting = threading.Lock()
-    waiting.acquire()
-    future.add_done_callback(lambda _: waiting.release())
-    return _acquire(waiting, timeout)
+    lock = threading.Lock()
+    lock.acquire()
+    future.add_done_callback(lambda _: lock.release())
+    return _acquire(lock, timeout)
 
 
 def is_main_thread() -> bool:
-    """Return whether this is the main thread, on which Python runs signal handlers."""
+    """Return True if this is the main thread, on which Python runs signal handlers."""
     return threading.get_ident() == threading.main_thread().ident
 
 
@@ -197,9 +199,9 @@ def _acquire(lock: threading.Lock, timeout: float | None) -> bool:
     """Block until another thread releases a lock; return False after `timeout` seconds.
 
     Python runs signal handlers between two instructions of the main thread. If a signal arrives just before that thread
-    goes to sleep, or is delivered to another thread, its handler does not run until the sleep ends. If only the handler
-    can end the sleep, by cancelling a run or raising KeyboardInterrupt, that is never. So the main thread wakes
-    regularly.
+    goes to sleep, or is delivered to another thread, its handler does not run until the sleep ends. But the sleep may
+    never end, if only the handler could end it by cancelling a run or raising KeyboardInterrupt. So the main thread
+    wakes up regularly.
     """
     if not is_main_thread():
         return lock.acquire(timeout=-1 if timeout is None else max(timeout, 0.0))
@@ -216,5 +218,5 @@ def _acquire(lock: threading.Lock, timeout: float | None) -> bool:
 
 
 def is_future(value: MaybeFuture[T]) -> TypeGuard[AnyFuture[T]]:
-    """Return whether a value is a future."""
+    """Return True if a value is a future."""
     return isinstance(value, _FUTURES)

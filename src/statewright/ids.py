@@ -19,9 +19,9 @@ ThreadId = NewType("ThreadId", str)
 RunId = NewType("RunId", str)
 """One attempt to advance a thread until it is idle."""
 CheckpointId = NewType("CheckpointId", str)
-"""Globally unique; the ids of one process sort by time of creation."""
+"""Globally unique. The ids that one process generates sort by the time of their creation."""
 TaskId = NewType("TaskId", str)
-"""32 hexadecimal digits: a hash of the commit that made the task due, and of its position among these tasks."""
+"""32 hexadecimal digits: a hash of the commit that made the task due, and of its position among the tasks due then."""
 InterruptId = NewType("InterruptId", str)
 """32 hexadecimal digits: a hash of the task and of the ordinal or key of the question."""
 DEFAULT_WORKSPACE: Final = "default"
@@ -29,7 +29,10 @@ DEFAULT_WORKSPACE: Final = "default"
 
 
 def checked_name(parameter: str, value: Any) -> str:
-    """Return the name of a thread, branch or workspace. Raises InvalidConfig unless it is a valid, non-empty string."""
+    """Return the name of a thread, branch or workspace after checking it. Raises InvalidConfig if it is not valid.
+
+    `parameter` says in the message which parameter has the name.
+    """
     if not isinstance(value, str) or not value:
         raise InvalidConfig(f"{parameter} is {value!r} of type {type(value).__name__}. Give a non-empty string.")
     if not is_unicode(value):
@@ -40,7 +43,7 @@ def checked_name(parameter: str, value: Any) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Return whether a string can be encoded as UTF-8: it contains no lone surrogate."""
+    """Return True if a string contains no lone surrogate, so that it can be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -49,7 +52,7 @@ def is_unicode(text: str) -> bool:
 
 
 def digest(*parts: object) -> str:
-    """Return 32 hexadecimal digits that depend on every part and its position."""
+    """Return a hash of 32 hexadecimal digits that depends on every part and its position."""
     return _hashed("\x1f".join(map(str, parts)))
 
 
@@ -61,7 +64,7 @@ _blake2b: Any = None
 
 
 def _load_blake2b() -> Any:
-    """Load the hash function; its module loads OpenSSL, which most runs never need."""
+    """Import the hash function on first use: its module loads OpenSSL, which most processes never need."""
     global _blake2b
     from hashlib import blake2b
 
@@ -70,23 +73,26 @@ def _load_blake2b() -> Any:
 
 
 def task_id(origin: str, position: int) -> TaskId:
-    """Return the id of the task at a position among those that the commit `origin` made due."""
+    """Return the id of the task at a position among the tasks that the commit `origin` made due."""
     return TaskId(_hashed(f"task\x1f{origin}\x1f{position}"))  # `digest`, inlined for speed
 
 
 def interrupt_id(task: TaskId, ordinal_or_key: int | str) -> InterruptId:
-    """Return the id of a question of a task, which is the same each time the node is executed."""
+    """Return the id of a question of a task. It is the same each time the node is executed.
+
+    The question is identified by its ordinal among the questions of the task, or by the key that the node gave it.
+    """
     kind = "ordinal" if isinstance(ordinal_or_key, int) else "key"
     return InterruptId(digest("interrupt", task, kind, ordinal_or_key))
 
 
 def is_interrupt_id(text: object) -> bool:
-    """Return whether `text` has the form of an interrupt id."""
+    """Return True if `text` has the form of an interrupt id."""
     return isinstance(text, str) and len(text) == 32 and all(digit in "0123456789abcdef" for digit in text)
 
 
 class _IdGenerator:
-    """Generates ids from a counter and a random prefix of this process; both are renewed after a fork."""
+    """Generates ids from a random prefix for this process and a counter, both of which are reset after a fork."""
 
     def __init__(self) -> None:
         self.reseed()
@@ -104,7 +110,7 @@ class _IdGenerator:
         """Return a UUID version 7 (RFC 9562, section 5.7): milliseconds, the counter, random bits."""
         count = next(self._counter)
         milliseconds = time.time_ns() // 1_000_000
-        # 12 bits of rand_a and 18 of rand_b hold the counter, so ids of one millisecond keep their order.
+        # The counter fills the 12 bits of rand_a and 18 bits of rand_b, so ids of one millisecond keep their order.
         high = 0x7000 | (count >> 18) & 0xFFF
         low = 0x8000_0000_0000_0000 | (count & 0x3FFFF) << 44 | int(self._prefix[:11], 16)
         return CheckpointId(f"{milliseconds:012x}{high:04x}{low:016x}")
@@ -126,7 +132,10 @@ def creation_time_of(checkpoint_id: str) -> datetime | None:
 
 
 def short_id(text: str) -> str | bytes:
-    """Return an id with its first 32 characters as 16 bytes, if they are lowercase hexadecimal; other ids unchanged."""
+    """Return an id as bytes, to save space in storage, with its first 32 characters as 16 bytes.
+
+    An id that does not begin with 32 lowercase hexadecimal digits is returned unchanged.
+    """
     try:
         head = bytes.fromhex(text[:32])
         if len(head) == 16 and head.hex() == text[:32]:
@@ -137,5 +146,5 @@ def short_id(text: str) -> str | bytes:
 
 
 def whole_id(stored: str | bytes) -> str:
-    """Reverse `short_id`."""
+    """Return the id that `short_id` has shortened."""
     return stored if isinstance(stored, str) else stored[:16].hex() + stored[16:].decode()

@@ -1,4 +1,4 @@
-"""A thread-safe cache that keeps the most recently used entries."""
+"""A thread-safe cache that keeps only the most recently used entries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class LRUCache(Generic[K, V]):
-    """A map of at most `size` entries, which drops the least recently used ones. Thread-safe."""
+    """A map of at most `size` entries, from which the least recently used entries are dropped. Thread-safe."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -23,7 +23,7 @@ class LRUCache(Generic[K, V]):
         return len(self._entries)
 
     def get(self, key: K) -> V | None:
-        """Return the value of a key, which becomes the most recently used one; None if there is none."""
+        """Return the value of a key, and mark the key as the most recently used; return None if there is no value."""
         with self._lock:
             if key not in self._entries:
                 return None

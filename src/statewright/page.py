@@ -1,9 +1,9 @@
-"""The meaning of limits and offsets, which is the same in every store, saver and ledger."""
+"""Pagination by a limit and an offset, with the same meaning in every store, saver and ledger."""
 
 from __future__ import annotations
 
 
 def cut_page(limit: int | None, offset: int = 0) -> slice:
-    """Return the slice of at most `limit` entries from `offset`; negative numbers count as 0."""
+    """Return a slice of at most `limit` entries (None for all) that starts at `offset`. Negative numbers mean 0."""
     first = max(offset, 0)
     return slice(first, None if limit is None else first + max(limit, 0))

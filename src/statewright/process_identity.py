@@ -1,7 +1,8 @@
 """The identity of this process, and whether another process on the same machine has ended.
 
-A killed process does not release its leases, and other processes would have to wait until they expire. On the same
-machine it is visible that the process is gone: its id is not in use, or belongs to a process with another start time.
+A killed process does not release its leases, and other processes would have to wait until the leases expire. Processes
+on the same machine can see that the killed process is gone: its id is no longer in use, or belongs to a process that
+started at another time.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def host_key() -> str:
 
 
 def started_at(pid: int) -> str | None:
-    """Return the start time of a process in clock ticks since the boot; None if it does not run, or without /proc."""
+    """Return the start time of a process in clock ticks since the boot; None if it is not running, or without /proc."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace")
     except OSError:
@@ -44,9 +45,9 @@ def started_at(pid: int) -> str | None:
 
 
 def is_process_gone(host: str, pid: int, started: str) -> bool:
-    """Return whether a process has ended; False if that is unknown: on another host, or without a start time.
+    """Return True if a process has ended, and False if that is unknown: it ran on another host, or has no start time.
 
-    `host` and `started` are what `host_id` (or `host_key`) and `started_at` have returned in that process.
+    `host` is the result of `host_id` or `host_key` in that process, and `started` that of `started_at`.
     """
     if host not in (host_id(), host_key()) or not started:
         return False

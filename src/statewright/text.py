@@ -1,4 +1,4 @@
-"""Formatting of text for messages, terminals and files: shortening, removal of control sequences, TOML keys."""
+"""Formatting of text for messages, terminals and files: shortening, removal of control sequences, quoting of keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200
 
 
 def shorten(text: str, max_length: int) -> str:
-    """Return a text cut to at most `longest` characters, including the three dots that replace its end."""
+    """Return text that is cut to at most `max_length` characters, including the three dots that replace its end."""
     return text if len(text) <= max_length else f"{text[: max_length - 3]}..."
 
 
@@ -39,7 +39,10 @@ def short_repr(value: object, max_length: int = 80) -> str:
 
 
 def without_control_characters(text: str) -> str:
-    """Return text without control characters. Lines that carriage returns overwrite keep their last version only."""
+    """Return text without control characters, except line breaks and tabs.
+
+    Of a line that carriage returns overwrite, only the last version is kept.
+    """
     if "\x1b" in text:
         text = _SEQUENCE.sub("", text)
     if "\r" in text:
@@ -49,9 +52,9 @@ def without_control_characters(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text without control characters other than line breaks and tabs.
+    """Return text without control characters, except line breaks and tabs.
 
-    Unlike `plain`, it keeps the text before a carriage return, which a terminal would overwrite.
+    Unlike `without_control_characters`, this keeps text before a carriage return, which a terminal would overwrite.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -60,14 +63,17 @@ def printable(text: str) -> str:
 
 
 def last_written(line: str) -> str:
-    """Return what a terminal shows of a line with carriage returns: roughly, its last version."""
+    """Return roughly what a terminal shows of a line with carriage returns: its last version that is not empty."""
     return next((part for part in reversed(line.split("\r")) if part), "")
 
 
-def cut_middle(line: str, most: int) -> str:
-    """Return a line without part of its middle: of the `most` characters that are kept, a quarter are from the end."""
-    if len(line) <= most:
+def cut_middle(line: str, max_length: int) -> str:
+    """Return a line of which at most `max_length` characters are kept, a quarter of them from the end.
+
+    A note that says how many characters were left out replaces the middle.
+    """
+    if len(line) <= max_length:
         return line
-    omission = f" ...({len(line) - most} characters left out)... "
-    tail = most // 4
-    return f"{line[: most - tail]}{omission}{line[len(line) - tail :]}"
+    omission = f" ...({len(line) - max_length} characters left out)... "
+    tail_length = max_length // 4
+    return f"{line[: max_length - tail_length]}{omission}{line[len(line) - tail_length :]}"

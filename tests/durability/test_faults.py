@@ -516,7 +516,7 @@ def test_an_unknown_type_is_named_and_nothing_of_its_superstep_is_saved(saver: S
     results: list[Any] = [{"deep": [1, {"er": Unknown()}]}]
     world = World(saver, lambda n: results[0] if n >= 3 else n)
     world.begin(1)
-    with pytest.raises(SerdeError, match=r"Unknown is not known\. Name the type") as caught:
+    with pytest.raises(SerdeError, match=r"Unknown is not registered\. Name the type") as caught:
         world.app.invoke({"goal": 6}, thread_id="1", durability=durability)
     assert caught.value.key_path == "values.last.deep[1].er"
     assert world.saved() == (1 if durability == "exit" else 3)

@@ -180,7 +180,7 @@ def test_a_question_is_answered(statewright: Command) -> None:
     run = start(statewright, "asking")
     waiting = statewright("runs", "watch", run)
     assert waiting.code == 3
-    assert "step ask waits for an answer: how many?" in waiting.err
+    assert "step ask is waiting for an answer: how many?" in waiting.err
     assert f"statewright runs resume {run} --answer VALUE" in waiting.err
     assert statewright("runs", "resume", run, "--answer", "5").code == 0
     result = statewright("runs", "watch", run)
@@ -205,7 +205,7 @@ def test_an_approval_is_decided_by_the_id_of_its_run(statewright: Command, mail:
     result = statewright("runs", "approve", mail, "--by", "Grace")
     assert result.out.endswith(f"is approved. Run {mail} continues.\n")
     assert statewright("runs", "watch", mail).code == 0
-    assert "does not wait for an approval" in statewright("runs", "approve", mail).err
+    assert "is not waiting for an approval" in statewright("runs", "approve", mail).err
 
 
 def test_an_approval_is_edited(statewright: Command, mail: str) -> None:
@@ -219,7 +219,8 @@ def test_an_approval_cannot_be_answered_as_a_question(statewright: Command, mail
     result = statewright("runs", "resume", mail, "--answer", "yes")
     assert (result.code, result.out) == (2, "")
     assert (
-        result.err == f"Error: Run {mail} waits for an approval. Decide on it with: statewright runs approve {mail}\n"
+        result.err
+        == f"Error: Run {mail} is waiting for an approval. Decide on it with: statewright runs approve {mail}\n"
     )
 
 
@@ -286,7 +287,7 @@ def test_a_run_is_shown_with_steps_and_events(statewright: Command, mail: str) -
     output = statewright("runs", "show", mail).out
     assert re.search(r"^status +waiting$", output, re.M)
     assert re.search(r"^agree +approval +waiting +1", output, re.M)
-    assert "step agree waits for an approval: Send it?" in output
+    assert "step agree is waiting for an approval: Send it?" in output
     assert "APPROVAL_REQUESTED" in output
     as_json = json.loads(statewright("runs", "show", mail, "--json", "--events", 2).out)
     assert [event["eventType"] for event in as_json["events"]] == ["APPROVAL_REQUESTED", "WORKFLOW_PAUSED"]

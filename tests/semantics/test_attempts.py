@@ -408,7 +408,7 @@ def test_5_3_a_policy_may_accept_only_heartbeats_as_activity(driver: Any, activi
     gate.set()
     assert driver.invoke(auto, {"x": 1})["log"] == ["alive"]
     gate.clear()
-    with pytest.raises(NodeTimeoutError, match="no sign of life for 5 s"):
+    with pytest.raises(NodeTimeoutError, match="showed no activity for 5 s"):
         driver.invoke(strict, {"x": 1})
     gate.set()
 

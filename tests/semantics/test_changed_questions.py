@@ -29,7 +29,7 @@ from statewright import (
     task,
     wait_for_event,
 )
-from statewright.checkpoint import schema_form
+from statewright.checkpoint import canonical_schema
 from statewright.errors import InvalidGraph, InvalidResume, InvalidUpdateError, QuestionChanged, QuestionMismatch
 from statewright.runtime.tasks.changed_questions import are_equal
 
@@ -280,7 +280,7 @@ def test_instants_and_timeouts_may_change(driver: Any, saver: Any) -> None:
     ],
 )
 def test_types_are_compared_by_their_schema(first: Any, second: Any, is_same: bool) -> None:
-    assert (schema_form(first) == schema_form(second)) is is_same
+    assert (canonical_schema(first) == canonical_schema(second)) is is_same
 
 
 def test_a_local_class_is_the_same_type_in_each_execution(driver: Any, saver: Any) -> None:

@@ -203,7 +203,7 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
     (BudgetExceeded("steps", 3, 3, last_steps=[["a"], ["b", "c"]]), ["the last superstep ran 'b', 'c'"]),
     (NodeFailed("a", ValueError("no luck"), step=2, attempt=3), ["'a'", "step 2", "attempt 3", "ValueError: no luck"]),
     (NodeTimeoutError("a", "run", 1.5), ["'a'", "longer than 1.5 s", "run_timeout", "retry policy"]),
-    (NodeTimeoutError("a", "idle", 2), ["'a'", "no sign of life for 2 s", "heartbeat", "idle_timeout"]),
+    (NodeTimeoutError("a", "idle", 2), ["'a'", "showed no activity for 2 s", "heartbeat", "idle_timeout"]),
     (RateLimited("Node 'a'", 2, 60, 1.25), ["Node 'a'", "2 times in 60 s", "1.25 s", "on_limit='wait'"]),
     (CircuitOpen("Node 'a'", 5, 30), ["Node 'a'", "5 times", "30 s", "try again later"]),
     (NonDeterminismError("a", "pay", 1), ["'a'", "'pay'", "call 2", "different arguments"]),

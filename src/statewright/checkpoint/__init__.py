@@ -47,7 +47,7 @@ from statewright.checkpoint.model import (
 )
 from statewright.futures import MaybeFuture
 from statewright.ids import DEFAULT_WORKSPACE
-from statewright.serde.annotations import schema_form
+from statewright.serde.annotations import canonical_schema
 from statewright.serde.codecs import register_codec
 
 __all__ = [
@@ -81,6 +81,7 @@ __all__ = [
     "Values",
     "WorkspaceCheckpointer",
     "add_holder",
+    "canonical_schema",
     "check_value",
     "check_workspace",
     "checked_lease",
@@ -90,7 +91,6 @@ __all__ = [
     "owner_name",
     "register_codec",
     "run_of",
-    "schema_form",
     "scope_of",
     "short_owner",
     "step_id",

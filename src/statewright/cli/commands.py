@@ -1,6 +1,6 @@
 """The table of commands, with the module and the short description of each.
 
-A command is imported only when it is called, so that `--help` is fast and a command pays only for its own imports.
+A command is imported only when it is called, so that `--help` is fast and a command loads only what it needs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CommandGroup(NamedTuple):
 
 COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
     "run": CommandEntry("workflow.run:run", "Run a graph until it completes or waits for input."),
-    "resume": CommandEntry("workflow.run:resume", "Continue a run: answer it, send it an event, or retry it."),
+    "resume": CommandEntry("workflow.run:resume", "Continue a run: answer questions, send an event, or retry it."),
     "chat": CommandEntry("chat.conversation:chat", "Chat with an agent, a network or a workflow."),
     "draw": CommandEntry("workflow.check:draw", "Draw a graph."),
     "check": CommandEntry("workflow.check:check", "Check workflows and graphs, and list all problems."),
@@ -112,7 +112,7 @@ COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
 
 
 class _FlagsWithoutType:
-    """Hides the type of flags in the help, where typer shows `<bool>`: a flag takes no value."""
+    """Omits the type of flags from the help. Typer would show `<bool>`, although a flag takes no value."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, including `--help`."""
@@ -129,7 +129,7 @@ class _Command(_FlagsWithoutType, TyperCommand):
 
 
 class LazyCommand(TyperCommand):
-    """A placeholder with the name and description of a command; `load` imports the command itself."""
+    """A placeholder with the name and the short description of a command. `load` imports the command itself."""
 
     def __init__(self, name: str, entry: CommandEntry) -> None:
         super().__init__(name, help=entry.help)
@@ -148,9 +148,12 @@ class LazyCommand(TyperCommand):
 
 
 def expand_groups(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command in which each parameter that is an option group, a dataclass, is replaced by its fields."""
+    """Return a command function in which each parameter that is a dataclass is replaced by one parameter per field.
+
+    Such a dataclass groups options that several commands have in common.
+    """
     parameters: list[inspect.Parameter] = []
-    groups: dict[str, Any] = {}
+    groups: dict[str, Any] = {}  # the dataclasses, by the names of the replaced parameters
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         if not is_dataclass(parameter.annotation):
             # Keyword-only, like the fields, so that parameters with and without a default can be mixed.
@@ -185,7 +188,7 @@ class LazyGroup(_FlagsWithoutType, TyperGroup):
 
 
 def build_members(commands: Mapping[str, CommandEntry | CommandGroup] = COMMANDS) -> dict[str, Any]:
-    """Build the commands and groups of a table, by name, as members of a group."""
+    """Build the commands and groups that a table lists, by name, in the form in which a group stores its members."""
     return {
         name: LazyCommand(name, entry)
         if isinstance(entry, CommandEntry)

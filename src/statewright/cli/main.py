@@ -1,4 +1,4 @@
-"""Entry point of the `statewright` command line. A command is imported only when it is called."""
+"""Entry point of the `statewright` command line. A command's module is imported only when the command is called."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from statewright.errors import GraphError, StatewrightError
 
 
 def main() -> None:
-    """Run the command named by the arguments. Expected errors become a one-line message and an exit code."""
+    """Run the command that the arguments name. Expected errors are printed as a message and set the exit code."""
     _exit_cleanly_on_sigterm()
     _print_warnings_on_one_line()
     try:
@@ -32,7 +32,7 @@ def main() -> None:
 
 @cache
 def build_command() -> Any:
-    """Build the root command, which runs with the arguments of the process when called."""
+    """Build the root command. When it is called, it reads the arguments of the process and runs the command."""
     app = typer.Typer(
         name="statewright",
         cls=LazyGroup,
@@ -61,9 +61,9 @@ def _root_options(
 
 
 def _exit_cleanly_on_sigterm() -> None:
-    """Make SIGTERM raise SystemExit, so that a run releases its thread.
+    """Make SIGTERM raise SystemExit, so that a run in progress still releases its thread.
 
-    An existing handler is kept. The commands that serve install their own.
+    An existing handler is kept. Commands that start a server install handlers of their own.
     """
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminate)
@@ -75,7 +75,7 @@ def _terminate(number: int, frame: object) -> None:
 
 def _print_warnings_on_one_line() -> None:
     """Print warnings of this library without the source line that issued them, which would not help a user."""
-    show_default = warnings.showwarning
+    show_by_default = warnings.showwarning
 
     def show(
         message: Any, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
@@ -83,6 +83,6 @@ def _print_warnings_on_one_line() -> None:
         if category.__module__.partition(".")[0] == "statewright":
             warn(f"warning: {message}")
         else:
-            show_default(message, category, filename, lineno, file, line)
+            show_by_default(message, category, filename, lineno, file, line)
 
     warnings.showwarning = show

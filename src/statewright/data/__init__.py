@@ -1,1 +1,1 @@
-"""Data at the boundary of the program: conversion to JSON, validation, fingerprints."""
+"""Handling of data from and for other programs: conversion to JSON, validation, fingerprints."""

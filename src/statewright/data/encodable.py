@@ -1,8 +1,8 @@
 """Repair of text that UTF-8 cannot encode, and of numbers that JSON cannot represent.
 
-A Python string may contain a lone surrogate: JSON permits one (`"\\ud83d"`), and models, tools and browsers produce
-them when an emoji is cut in two. Such text cannot be sent, saved or printed, and a conversation that contains it would
-fail in every later turn. So text is repaired when it is received.
+A Python string may contain a lone surrogate: JSON permits an escape such as `"\\ud83d"`, and models, tools and browsers
+produce one when they cut an emoji in two. Such text cannot be sent, saved or printed, and a conversation that contains
+it would fail in every later turn. So text is repaired when it is received.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def map_texts(value: Any, convert: Callable[[str], str]) -> Any:
         return convert(value)
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)  # the keys of parsed JSON are always strings
-        changed = {convert(key): map_texts(item, convert) for key, item in fields.items()}
-        return changed if changed != fields else fields
+        converted = {convert(key): map_texts(item, convert) for key, item in fields.items()}
+        return converted if converted != fields else fields
     if isinstance(value, list | tuple):
         items = cast("list[Any]", value)
         return _keep_if_unchanged(items, [map_texts(item, convert) for item in items])
@@ -48,8 +48,8 @@ def finite_json(value: Any) -> Any:
         return value if isfinite(value) else None
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
-        changed = {key: finite_json(item) for key, item in fields.items()}
-        return changed if any(changed[key] is not item for key, item in fields.items()) else fields
+        converted = {key: finite_json(item) for key, item in fields.items()}
+        return converted if any(converted[key] is not item for key, item in fields.items()) else fields
     if isinstance(value, list | tuple):
         items = cast("list[Any]", value)
         return _keep_if_unchanged(items, [finite_json(item) for item in items])

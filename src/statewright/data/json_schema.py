@@ -1,7 +1,7 @@
 """Validators for JSON Schemas from untrusted sources: workflow files, MCP servers, HTTP requests.
 
-A `$ref` or `$schema` that points outside the schema is refused: merely building the validator would make the process
-read a file or contact a host of the author's choice.
+A `$ref` or `$schema` that points outside the schema is refused. Otherwise, merely building the validator would make the
+process read a file or contact a host that the author of the schema has chosen.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class UnusableSchema(ValueError):
 
 
 def json_schema_validator(schema: Mapping[str, Any], *, extra: str) -> Any:
-    """Return a jsonschema-rs validator; `extra` is the extra that installs the library.
+    """Return a jsonschema-rs validator. `extra` is the extra of this package that installs the library.
 
     Raises UnusableSchema and MissingLibrary. Neither this function nor the validator reads files or opens connections.
     """

@@ -1,10 +1,10 @@
-"""Conversion of values to JSON, by one policy.
+"""Conversion of values to JSON, with the same rules everywhere.
 
-* Dataclasses and pydantic models become maps of their fields, other objects the result of their `to_dict`.
-* Instants, durations, UUIDs, paths and enumerations become what pydantic writes, such as `2026-01-02T00:00:00Z`.
-* Sets become lists, bytes base64, exceptions `Class: message`, and anything else `str(value)`.
+* Dataclasses and pydantic models become maps of their fields; other objects are converted by their method `to_dict`.
+* Instants, durations, UUIDs, paths and enumerations are written as by pydantic, e.g. `2026-01-02T00:00:00Z`.
+* Sets become lists, bytes become base64, exceptions become `Class: message`, and anything else becomes `str(value)`.
 * NaN and infinities become the strings `NaN`, `Infinity` and `-Infinity`; null would not distinguish them.
-* For display, a lone surrogate becomes U+FFFD, because text that contains one cannot be sent.
+* For display, a lone surrogate becomes U+FFFD, because text that contains a surrogate cannot be sent.
 
 `as_json` refuses values that JSON cannot represent; `to_jsonable` converts them as far as possible, for display.
 `to_strict_jsonable` is for data that a program reads back: it refuses a value rather than converting it to a string.
@@ -27,21 +27,23 @@ from statewright.text import shorten
 
 _REFUSALS: Final = (PydanticSerializationError, ValueError, TypeError, RecursionError)
 _MAX_DEPTH: Final = 300
-"""Levels of nested containers; deeper ones become `...`, as does a container that contains itself."""
+"""Maximum levels of nested containers. A deeper container becomes `...`, as does one that contains itself."""
 
 
 def as_json(value: Any) -> Any:
-    """Return a value as JSON, as a copy.
+    """Return a copy of a value, converted to JSON types.
 
-    Raises ValueError for a value that would be incomplete: cyclic, nested too deep, or with a lone surrogate.
+    Raises ValueError for a value that JSON cannot represent completely, because it contains itself, is nested too
+    deeply, or has a lone surrogate.
     """
     return from_json(to_json(value, fallback=_fallback, inf_nan_mode="strings", bytes_mode="base64"))
 
 
 def to_jsonable(value: Any, simplify: Callable[[Any], Any] | None = None, *, depth: int = 0) -> Any:
-    """Return any value as JSON, for people to read: like `as_json`, but slower, with sorted sets, and it never fails.
+    """Return any value, converted to JSON types for people to read.
 
-    `simplify` converts one level of a value that is not a JSON type; `simplified` is the default.
+    Unlike `as_json`, it sorts sets and never fails, but is slower. `simplify` converts the outermost level of a value
+    whose type is not a JSON type; the default is `simplified`.
     """
     if isinstance(value, str):
         return encodable_text(value)
@@ -53,14 +55,14 @@ def to_jsonable(value: Any, simplify: Callable[[Any], Any] | None = None, *, dep
         return "..."
     if isinstance(value, Mapping):
         items = cast("Mapping[Any, Any]", value).items()
-        return {_key(key): to_jsonable(item, simplify, depth=depth + 1) for key, item in items}
+        return {_convert_key(key): to_jsonable(item, simplify, depth=depth + 1) for key, item in items}
     if isinstance(value, list | tuple):
         return [to_jsonable(item, simplify, depth=depth + 1) for item in cast("list[Any]", value)]
     return to_jsonable((simplify or simplified)(value), simplify, depth=depth + 1)
 
 
 def simplified(value: Any) -> Any:
-    """Return a value that is not a JSON type with its outermost level converted."""
+    """Return a value whose type is not a JSON type, with its outermost level converted."""
     if isinstance(value, type | Iterator):  # reading an iterator would consume it
         return _text(cast("object", value))
     if dataclasses.is_dataclass(value):
@@ -76,7 +78,7 @@ def simplified(value: Any) -> Any:
 
 
 def to_strict_jsonable(value: Any) -> Any:
-    """Return a value as JSON, as a copy; NaN and infinities become null, and bytes are decoded as UTF-8.
+    """Return a copy of a value, converted to JSON types. NaN and infinities become null; bytes are decoded as UTF-8.
 
     Raises ValueError for a value that JSON cannot represent.
     """
@@ -94,11 +96,11 @@ def copy_json(value: Any) -> Any:
 
 
 def quoted(value: Any, longest: int = 80) -> str:
-    """Return a value as JSON, shortened, to be quoted in a message."""
+    """Return a value as JSON text of at most `longest` characters, to be quoted in a message."""
     return shorten(json.dumps(to_jsonable(value), ensure_ascii=False), longest)
 
 
-def _key(key: Any) -> str:
+def _convert_key(key: Any) -> str:
     if isinstance(key, str):
         return encodable_text(key)
     try:

@@ -1,7 +1,7 @@
 """Conversion of pydantic's errors to problems of a document.
 
-Pydantic validates workflow definitions and project files. Each of its errors becomes a problem in the terms of the
-author: the position in the document, the expected and the actual value, and the closest known key.
+Pydantic validates workflow definitions and project files. Each of its errors becomes a problem in terms that the author
+of the file knows: the position in the document, the expected and the actual value, and the closest valid key.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from statewright.data.jsonable import quoted
 from statewright.errors import Problem, StatewrightError, suggestion
 
 DocumentPath = tuple[str | int, ...]
-"""The keys and indexes from the document to a value."""
+"""The path of a value: the keys and indexes that lead to it from the top of the document."""
 UNKNOWN_KEY: Final = ("extra_forbidden", "unexpected_keyword_argument")
-"""Pydantic's error types for a key that a model, or a dataclass, does not have."""
-_LONGEST_KEY: Final = 60
-"""Characters of an unknown key that are compared with the known ones, which is slow."""
+"""Pydantic's error types for a key that is not a field of a model, or of a dataclass."""
+_MAX_COMPARED: Final = 60
+"""The maximum number of characters of an invalid key that are compared with the valid keys, which is slow."""
 _EXPECTED: Final = {
     "string_type": "a string",
     "int_type": "a whole number",
@@ -55,7 +55,10 @@ def unexpected(expected: str) -> PydanticCustomError:
 
 
 def expects(expected: str) -> WrapValidator:
-    """Return a validator that replaces all errors of a value by one that says what is expected: `a number above 0`."""
+    """Return a validator that replaces all errors of a value by a single one, which says what was expected.
+
+    `expected` describes a valid value, such as `a number above 0`.
+    """
 
     def validate(value: Any, handler: Callable[[Any], Any]) -> Any:
         try:
@@ -92,30 +95,31 @@ def problems_from(
     map_noun: str = "a map",
     is_secret: Callable[[DocumentPath], bool] = lambda _: False,
 ) -> Iterator[Problem]:
-    """Yield the problems of a document, or of the part of it at the path `within`.
+    """Yield the problems of a document, or of the value in it at the path `within`.
 
-    `mark` returns the line and column of a path. `map_noun` is the format's name for a map, such as `a table`. A
-    validator may raise ValueError with a message and a suggestion. Values at secret paths are never quoted.
+    `position_of` returns the line and the column of a path. `map_noun` is what the format of the document calls a map,
+    e.g. `a table` in TOML. A validator may raise ValueError with two arguments, a message and a suggestion. Values at
+    paths for which `is_secret` is true are never quoted.
     """
     for details in cast("list[Any]", error.errors(include_url=False)):
         match = _locate(model, details["loc"])
         path, message, advice = (*within, *match.path), "", ""
         match details["type"]:
             case kind if kind in UNKNOWN_KEY:
-                message, advice = f"The key {path[-1]!r} is not known.", suggest_key(str(path[-1]), match.container)
+                message, advice = f"Unknown key {path[-1]!r}.", suggest_key(str(path[-1]), match.container_types)
             case "missing" | "missing_argument":
                 path, key = path[:-1], path[-1]
-                message, advice = f"{key!r} is missing.", _example(match.container, str(key))
+                message, advice = f"{key!r} is missing.", _example(match.container_types, str(key))
             case "union_tag_not_found":
                 message = f"{details['ctx']['discriminator']} is missing."
             case "union_tag_invalid":
                 key, tag = details["ctx"]["discriminator"].strip("'"), details["ctx"]["tag"]
                 path, message = (*path, key), f"{tag!r} is not a valid {key}."
-                advice = suggestion(tag, _tags(match.kinds, key), noun=f"{key.capitalize()}s")
+                advice = suggestion(tag, _tags(match.types, key), noun=f"{key.capitalize()}s")
             case "value_error":
                 message, advice = (*details["ctx"]["error"].args, "", "")[:2]
             case "too_short" if length_hint(details["input"]) >= details["ctx"]["min_length"]:
-                continue  # it has invalid items, which are reported
+                continue  # the list has enough items, but some are invalid, and reported by other errors
             case _:
                 value = "" if is_secret(path) else f": {quoted(details['input'])}"
                 kind = describe_kind(details["input"], map_noun)
@@ -136,8 +140,8 @@ def describe_kind(value: Any, map_noun: str = "a map") -> str:
 
 
 def suggest_key(key: str, models: Iterable[type[Any]]) -> str:
-    """Return a hint for an unknown key: the nearest known key, and all known keys."""
-    return suggestion(key[:_LONGEST_KEY], [alias for model in models for alias in _fields(model)], noun="Keys")
+    """Return a hint for an unknown key: the most similar key of the models, and all their keys."""
+    return suggestion(key[:_MAX_COMPARED], [alias for model in models for alias in _fields_by_key(model)], noun="Keys")
 
 
 def _requirement(details: Any, map_noun: str) -> str:
@@ -149,7 +153,7 @@ def _requirement(details: Any, map_noun: str) -> str:
 
 
 def _example(models: Iterable[type[Any]], key: str) -> str:
-    examples = [field.examples for model in models for alias, field in _fields(model).items() if alias == key]
+    examples = [field.examples for model in models for alias, field in _fields_by_key(model).items() if alias == key]
     return f"Write {examples[0][0]}." if examples and examples[0] else ""
 
 
@@ -157,61 +161,61 @@ def _example(models: Iterable[type[Any]], key: str) -> str:
 
 
 class _Match(NamedTuple):
-    """The part of a document in which an error occurred."""
+    """The value of a document in which an error occurred."""
 
     path: DocumentPath
-    """The location without the tags of unions, which are not part of the document."""
-    container: list[type[Any]]
-    """The possible types of the container of the value."""
-    kinds: list[type[Any]]
+    """The location that pydantic reports, without the tags of unions, which are not part of the document."""
+    container_types: list[type[Any]]
+    """The possible types of the container that directly holds the value."""
+    types: list[type[Any]]
     """The possible types of the value itself."""
 
 
 def _locate(model: type[Any], location: DocumentPath) -> _Match:
-    """Follow the location of an error from the model through the types of its fields and items."""
+    """Resolve the location of an error, by following it from the model through the types of fields and items."""
     path: DocumentPath = ()
-    container, kinds = [model], [model]
+    container_types, types = [model], [model]
     for part in location:
-        tagged = [kind for kind in kinds if part in _tags([kind])]
-        if len(kinds) > 1 and tagged:
-            kinds = tagged
+        tagged_types = [cls for cls in types if part in _tags([cls])]
+        if len(types) > 1 and tagged_types:
+            types = tagged_types
             continue
-        path, container = (*path, part), kinds
-        kinds = [inner for kind in kinds for inner in _inner(kind, part)]
-    return _Match(path, container, kinds)
+        path, container_types = (*path, part), types
+        types = [inner for cls in types for inner in _inner_types(cls, part)]
+    return _Match(path, container_types, types)
 
 
-def _inner(kind: Any, part: str | int) -> Iterator[Any]:
+def _inner_types(cls: Any, part: str | int) -> Iterator[Any]:
     """Yield the types of an item of a container."""
-    if isinstance(part, str) and part in _fields(kind):
-        yield from _members(_fields(kind)[part].annotation)
-    elif arguments := get_args(kind):
-        yield from _members(arguments[-1] if get_origin(kind) in (dict, Mapping) else arguments[0])
+    if isinstance(part, str) and part in _fields_by_key(cls):
+        yield from _allowed_types(_fields_by_key(cls)[part].annotation)
+    elif arguments := get_args(cls):
+        yield from _allowed_types(arguments[-1] if get_origin(cls) in (dict, Mapping) else arguments[0])
 
 
-def _members(annotation: Any) -> Iterator[Any]:
+def _allowed_types(annotation: Any) -> Iterator[Any]:
     """Yield the types that an annotation allows."""
     if get_origin(annotation) is Annotated:
-        yield from _members(get_args(annotation)[0])
+        yield from _allowed_types(get_args(annotation)[0])
     elif get_origin(annotation) in (Union, UnionType):
         for member in get_args(annotation):
-            yield from _members(member)
+            yield from _allowed_types(member)
     else:
         yield annotation
 
 
-def _fields(kind: Any) -> dict[str, FieldInfo]:
+def _fields_by_key(cls: Any) -> dict[str, FieldInfo]:
     """Return the fields of a model by their names in documents."""
-    fields: dict[str, FieldInfo] = getattr(kind, "__pydantic_fields__", {})
+    fields: dict[str, FieldInfo] = getattr(cls, "__pydantic_fields__", {})
     return {field.alias or name: field for name, field in fields.items()}
 
 
-def _tags(kinds: Iterable[type[Any]], key: str | None = None) -> list[str]:
-    """Return the tags that distinguish the models of a union: the values of literal fields, or of the field `key`."""
+def _tags(types: Iterable[type[Any]], key: str | None = None) -> list[str]:
+    """Return the tags that distinguish the models of a union: the values of their literal fields, or of field `key`."""
     return [
         tag
-        for kind in kinds
-        for alias, field in _fields(kind).items()
+        for cls in types
+        for alias, field in _fields_by_key(cls).items()
         if key in (None, alias) and get_origin(field.annotation) is Literal
         for tag in get_args(field.annotation)
     ]

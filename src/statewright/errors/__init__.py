@@ -22,7 +22,7 @@
     │   ├── CircuitOpen              an attempt was refused because the circuit breaker is open
     │   ├── NonDeterminismError      a journalled step was called with different arguments than before
     │   ├── QuestionMismatch         a task asks a different question from the one that was answered
-    │   ├── InvalidResume            an answer to no open question, or an event that no run waits for
+    │   ├── InvalidResume            an answer to no open question, or an event that no run is waiting for
     │   ├── UnansweredInterrupts     new input on a thread with open questions
     │   ├── GraphVersionMismatch     a thread was saved by an incompatible version of the graph
     │   ├── MutatedState             a node changed shared state in place (debug)
@@ -35,7 +35,7 @@
     │   ├── ThreadBusy               another run is advancing the thread
     │   ├── LeaseLost                another run has taken over the thread
     │   ├── JournalConflict          a step already has a recorded result
-    │   ├── NamespaceBusy            two concurrent calls of a subgraph would write to one memory
+    │   ├── NamespaceBusy            two concurrent calls of a subgraph would write to the same memory
     │   ├── CheckpointNotFound       the thread, branch or checkpoint does not exist
     │   ├── SerdeError               a value cannot be stored or read; .key_path
     │   ├── StoredError              a saved exception that cannot be restored as its own class
@@ -60,7 +60,7 @@
     │   ├── NotFound                 no such resource, or not visible to the caller
     │   ├── RequestConflict          the request conflicts with current state
     │   │   ├── InvalidTransition    the run or step cannot change from its status to the requested one
-    │   │   └── SignalMismatch       the run waits for another type of signal
+    │   │   └── SignalMismatch       the run is waiting for another type of signal
     │   ├── ServiceUnreachable       no response from the service
     │   ├── PayloadTooLarge          the request is larger than the service accepts
     │   └── TooManyRequests          a rate limit was exceeded; .retry_after
@@ -69,8 +69,8 @@
 
 Errors of the graph, of a run, of storage and of Statewright itself have separate branches, because different people
 repair them. Control flow is not in the tree: the signals that pause a run derive from `BaseException`, so that a node's
-`except Exception` cannot swallow them. An error takes data and composes its own message: what happened, where, which
-value was found, and how to fix it.
+`except Exception` cannot swallow them. Most errors take data and compose their own message, which says what happened,
+where, which value was found, and how to fix it.
 """
 
 from __future__ import annotations
@@ -173,8 +173,8 @@ if not TYPE_CHECKING:  # a type checker that saw this function would accept any 
         return globals()[current]
 
 
-# Tracebacks, pickles and savers refer to a class by its module, and pickles to `_rebuild` too. Let them name this
-# module, which users import from, so that the private ones can change.
+# Tracebacks, pickles and savers refer to a class by its module, and pickles also to `_rebuild`. All of them should name
+# this module, from which users import the errors, so that the modules in this package can change.
 for _public in [_rebuild, *(value for value in globals().values() if isinstance(value, type))]:
     if _public.__module__.startswith(f"{__name__}."):
         _public.__module__ = __name__

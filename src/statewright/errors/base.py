@@ -8,37 +8,40 @@ from contextlib import suppress
 from typing import Any, ClassVar
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is closest to a misspelled one; None if none is close."""
+def nearest(name: str, valid_names: Iterable[str]) -> str | None:
+    """Return the valid name that is most similar to a misspelled one; None if no name is similar."""
     from difflib import get_close_matches  # slow to import, and needed only when an error is composed
 
-    matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    matches = get_close_matches(name, list(valid_names), n=1, cutoff=0.6)
     return matches[0] if matches else None
 
 
-def suggestion(name: str, known: Iterable[str], *, noun: str) -> str:
-    """Return a hint for an error message: the closest known name, if any, and all known names."""
-    names = sorted(set(map(str, known)))
-    guess = nearest(name, names)
-    return (f"Did you mean {guess!r}? " if guess else "") + f"{noun}: {', '.join(names) or 'none'}."
+def suggestion(name: str, valid_names: Iterable[str], *, noun: str) -> str:
+    """Return a hint for the message about an invalid name: the most similar valid name, if any, and all valid names.
+
+    `noun` is the plural that introduces the list, such as `Nodes`: `Did you mean 'plan'? Nodes: act, plan.`
+    """
+    sorted_names = sorted(set(map(str, valid_names)))
+    guess = nearest(name, sorted_names)
+    return (f"Did you mean {guess!r}? " if guess else "") + f"{noun}: {', '.join(sorted_names) or 'none'}."
 
 
-def _rebuild(kind: type[StatewrightError], args: tuple[Any, ...], attributes: dict[str, Any]) -> StatewrightError:
-    """Rebuild a copied or unpickled error without calling its `__init__`, which has already composed the message."""
-    error = kind.__new__(kind, *args)
+def _rebuild(cls: type[StatewrightError], args: tuple[Any, ...], attributes: dict[str, Any]) -> StatewrightError:
+    """Rebuild a copied or unpickled error, without calling `__init__`: its message has already been composed."""
+    error = cls.__new__(cls, *args)
     error.args = args
     error.__dict__.update(attributes)
     return error
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Add a note to an error, unless it refuses notes, as an exception that is a frozen dataclass does."""
+    """Add a note to an error, unless the error refuses notes, as an exception that is a frozen dataclass does."""
     with suppress(Exception):
         error.add_note(note)
 
 
 def code_of(error: BaseException) -> str:
-    """Return the code of an error for records, logs and traces: its `code`, or the name of its class."""
+    """Return the code of an error for records, logs and traces: its `code`, or else the name of its class."""
     code = getattr(error, "code", None)
     return code if isinstance(code, str) and code else type(error).__name__
 

@@ -56,6 +56,7 @@ class WorkflowError(GraphError):
     def __init__(self, problems: Sequence[Problem], *, source: str = "the workflow") -> None:
         self.problems = tuple(problems)
         self.source = source
+        """The file with the problems, as the message names it."""
         super().__init__(_numbered(source, self.problems))
 
 

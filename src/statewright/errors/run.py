@@ -22,6 +22,7 @@ class ConflictingWrites(RunError):
     """Two tasks of one superstep wrote to a channel that holds a single value."""
 
     def __init__(self, channel: str, nodes: Sequence[str], *, what: str = "keeps one value") -> None:
+        """Compose the message. `what` says, as a predicate of the channel, why both writes cannot be applied."""
         self.channel = channel
         self.nodes = tuple(nodes)
         writers = " and ".join(repr(node) for node in self.nodes)
@@ -34,12 +35,13 @@ class ConflictingWrites(RunError):
 class UnknownTarget(RunError):
     """A Command, Send or conditional edge leads to a node that is not one of its targets."""
 
-    def __init__(self, source: str, target: object, known: Iterable[str], *, via: str) -> None:
+    def __init__(self, source: str, target: object, valid_targets: Iterable[str], *, via: str) -> None:
+        """Compose the message. `via` says what the node `source` returned to name the target, such as `a handoff`."""
         self.source = source
         self.target = target
         super().__init__(
             f"Node {source!r} returned {via} to {target!r}, which is not one of its targets. "
-            + suggestion(str(target), known, noun="Targets")
+            + suggestion(str(target), valid_targets, noun="Targets")
         )
 
 
@@ -78,17 +80,18 @@ class BudgetExceeded(RunError):
 
     def __init__(self, what: str, limit: object, spent: object, *, last_steps: Sequence[Sequence[str]] = ()) -> None:
         self.what = what
+        """The limit that was exceeded, in words, such as `tokens`."""
         self.limit = limit
         self.spent = spent
-        ran = "; the last superstep ran " + ", ".join(map(repr, last_steps[-1])) if last_steps else ""
+        last_nodes = "; the last superstep ran " + ", ".join(map(repr, last_steps[-1])) if last_steps else ""
         super().__init__(
-            f"The budget is used up: {what} {spent} of {limit}{ran}. "
+            f"The budget is used up: {what} {spent} of {limit}{last_nodes}. "
             f"Raise it, or name a node in Budget(on_budget=...) that ends the run properly."
         )
 
 
 class NodeFailed(RunError):
-    """An exception raised by a node, which is the cause. Used in records and batch results; it is not raised itself."""
+    """A wrapper of an exception that a node raised, for records and batch results. It is never raised itself."""
 
     def __init__(self, node: str, error: BaseException, *, step: int, attempt: int = 1) -> None:
         self.node = node
@@ -105,8 +108,9 @@ class NodeTimeoutError(RunError, TimeoutError):
     def __init__(self, node: str, kind: str, seconds: float) -> None:
         self.node = node
         self.kind = kind
+        """`run` if the whole attempt took too long, `idle` if it was inactive for too long."""
         self.seconds = seconds
-        failure = "took longer than" if kind == "run" else "gave no sign of life for"
+        failure = "took longer than" if kind == "run" else "showed no activity for"
         hint = "Raise run_timeout" if kind == "run" else "Call runtime.heartbeat() while it works, raise idle_timeout"
         super().__init__(f"Node {node!r} {failure} {seconds:g} s. {hint}, or give it a retry policy.")
 
@@ -190,7 +194,7 @@ class InvalidResume(RunError):
 
 
 class UnansweredInterrupts(RunError):
-    """New input arrived on a thread that still waits for answers."""
+    """New input arrived on a thread that is still waiting for answers."""
 
     exit_code: ClassVar[int] = 2
 
@@ -199,7 +203,7 @@ class UnansweredInterrupts(RunError):
         self.open_ids = tuple(question_id for question_id, _ in open_questions)
         questions = "; ".join(f"{question_id}: {value!r}" for question_id, value in open_questions)
         super().__init__(
-            f"Thread {thread_id!r} waits for answers ({questions}), so new input would discard its work. "
+            f"Thread {thread_id!r} is waiting for answers ({questions}), so new input would discard its work. "
             f"Answer with Command(resume=...), or pass on_unfinished='discard' to start again."
         )
 
@@ -211,10 +215,10 @@ class GraphVersionMismatch(RunError):
         self, thread_id: str, graph: str, problems: Sequence[str], *, found: str | None, version: str | None
     ) -> None:
         self.problems = tuple(problems)
-        listed = " ".join(f"({number}) {problem}" for number, problem in enumerate(problems, 1))
+        numbered_problems = " ".join(f"({number}) {problem}" for number, problem in enumerate(problems, 1))
         super().__init__(
             f"Thread {thread_id!r} was saved by version {found or 'none'} of graph {graph!r} and is not compatible "
-            f"with version {version or 'none'}: {listed} Give nodes their former names as aliases=, or add "
+            f"with version {version or 'none'}: {numbered_problems} Give nodes their former names as aliases=, or add "
             f"@graph.migration(from_version={found!r})."
         )
 
@@ -261,7 +265,7 @@ class GraphDrained(RunError):
 
 
 class RoutingError(RunError):
-    """The result of a state or of a router names no valid next step: an empty iteration, or an unknown name."""
+    """The result of a state or of a router leads to no valid next step: an iteration is empty, or a name is unknown."""
 
 
 # -- models and tools
@@ -278,7 +282,7 @@ class ModelUnavailable(ModelError):
         self.status = status
         """The HTTP status, if there was a response."""
         self.retry_after = retry_after
-        """Seconds to wait before another request, as the provider said; None if it did not."""
+        """The number of seconds that the provider has asked to wait before another request; None if it has not."""
         super().__init__(message)
 
 
@@ -329,4 +333,4 @@ class HiddenMessagesWarning(UserWarning):
 
 
 class NoCheckpointerWarning(UserWarning):
-    """A run waits for an answer without a checkpointer, so it cannot be resumed."""
+    """A run is waiting for an answer, but cannot be resumed because it has no checkpointer."""

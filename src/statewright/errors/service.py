@@ -56,7 +56,7 @@ class NotFound(ServiceError):
 
 
 class RequestConflict(ServiceError):
-    """The request conflicts with current state: a name that is taken, a thread that is busy."""
+    """The request conflicts with the current state: for example, a name is taken, or a thread is busy."""
 
     exit_code: ClassVar[int] = 2
     status: ClassVar[int] = 409
@@ -64,7 +64,7 @@ class RequestConflict(ServiceError):
 
 
 class SignalMismatch(RequestConflict):
-    """A run waits for another type of signal than the one that was sent."""
+    """The run is waiting for another type of signal than the one that was sent."""
 
     api_code: ClassVar[str] = "SIGNAL_MISMATCH"
 
@@ -129,10 +129,10 @@ class InvalidTransition(RequestConflict):
     def __init__(
         self, subject: str, before: str, after: str, allowed: Sequence[str], *, is_request: bool = False
     ) -> None:
-        """Compose the message about `subject`, such as `Run 7`.
+        """Compose the message that `subject`, such as `Run 7`, cannot change from the status `before` to `after`.
 
-        With `is_request`, a request asks for `after`, and `allowed` are the statuses in which it may; otherwise
-        `allowed` are the statuses that may follow `before`.
+        `allowed` are the statuses that may follow `before`. With `is_request`, they are instead the statuses in which a
+        caller may request `after`.
         """
         self.before = before
         self.after = after

@@ -22,7 +22,7 @@ class CheckpointConflict(StorageError):
         self.expected = expected
         self.found = found
         change = f"is at checkpoint {found or 'none'}, and {expected or 'none'} was read: another run has moved it"
-        if expected == found:  # the same head, but another epoch
+        if expected == found:  # the head is the same, but the epoch of the lease has changed
             change = f"was claimed or written to by another caller after checkpoint {found or 'none'} was read"
         super().__init__(f"Thread {thread_id!r} {change}. Nothing was written; load the thread and try again.")
 
@@ -40,7 +40,7 @@ class ThreadBusy(StorageError):
 
 
 class LeaseLost(StorageError):
-    """The run no longer holds its thread: its lease expired or was released, and another run may hold it."""
+    """The run no longer holds its thread: its lease expired or was released, and another run may hold the thread."""
 
     def __init__(self, thread_id: str, owner: str, found: str | None) -> None:
         self.thread_id = thread_id
@@ -67,7 +67,7 @@ class JournalConflict(StorageError):
 
 
 class NamespaceBusy(StorageError):
-    """Two concurrent calls of a subgraph would write to one memory."""
+    """Two concurrent calls of a subgraph would write to the same memory."""
 
     def __init__(self, namespace: str, node: str) -> None:
         self.namespace = namespace
@@ -116,7 +116,7 @@ class DamagedDatabase(StorageError):
 
 
 class RecordConflict(StorageError):
-    """A record of the ledger is missing or has changed since it was read: another caller was faster."""
+    """A record of the ledger is missing or has changed since it was read, because another caller was faster."""
 
     def __init__(self, table: str, record_id: str, expected: Sequence[Any] = ()) -> None:
         self.table = table
@@ -129,7 +129,7 @@ class RecordConflict(StorageError):
 
 
 class RecordPresent(RecordConflict):
-    """A record exists although the change requires that it does not: another caller was faster."""
+    """A record exists although the change requires that it does not, because another caller was faster."""
 
     def __init__(self, table: str, conditions: Sequence[Any]) -> None:
         super().__init__(table, "")
@@ -161,7 +161,7 @@ class NewerFormat(StorageError):
 
     def __init__(self, where: str, found: int, supported: int) -> None:
         self.found = found
-        """The format of the database."""
+        """The number of the database's format."""
         super().__init__(
             f"The database {where} has format {found}, and this version of Statewright reads up to {supported}. "
             f"Use the version that wrote it, or a newer one."
@@ -169,9 +169,9 @@ class NewerFormat(StorageError):
 
 
 class StoredError(StorageError):
-    """A saved exception that cannot be restored as its own class: only classes of Python and Statewright can be."""
+    """A saved exception that is not restored as its own class, because that is not a class of Python or Statewright."""
 
     def __init__(self, kind: str, text: str) -> None:
         self.kind = kind
-        """The module and name of its class."""
+        """The module and the name of the exception's own class, joined by a dot."""
         super().__init__(text)

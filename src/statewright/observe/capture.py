@@ -82,14 +82,14 @@ class LogCapture:
     def __enter__(self) -> Self:
         return self.install()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
         self.uninstall()
 
     def take(self, task_id: str) -> list[CapturedLine]:
-        """Remove and return the lines of a task of the root graph, by attempt.
+        """Remove and return the lines of a task of the root graph, in the order of its attempts.
 
         Each line has `at`, `level`, `logger`, `message`, `stream` (`log`, `stdout` or `stderr`), `node` and `attempt`.
-        If lines of an attempt were dropped, its last line contains their number.
+        If lines of an attempt were dropped, the last line of the attempt says how many.
         """
         return self._buffer.take(task_id, self._now())
 
@@ -97,7 +97,7 @@ class LogCapture:
         """Return a listener that captures text written to a stream, if a task is running."""
 
         def capture(text: str) -> None:
-            attempt_key = current_task() if text and not _is_relaying.get() else None
+            attempt_key = current_attempt() if text and not _is_relaying.get() else None
             if attempt_key is not None:
                 fields = {"at": self._now(), "level": None, "logger": None, "stream": stream}
                 self._buffer.write(attempt_key, stream, text, fields)
@@ -106,7 +106,7 @@ class LogCapture:
 
     def _capture_record(self, record: logging.LogRecord) -> None:
         """Capture a record if a task is running."""
-        attempt_key = current_task()
+        attempt_key = current_attempt()
         if attempt_key is not None:
             fields = {"at": self._now(), "level": record.levelname.lower(), "logger": record.name, "stream": "log"}
             self._buffer.add(attempt_key, _format_record(record), fields)
@@ -118,7 +118,7 @@ class LogCapture:
 class _Handler(logging.Handler):
     """Passes records to the capture, and to `logging.lastResort` if there is no other handler.
 
-    The logging module itself uses `lastResort` only for loggers without any handler.
+    The logging module itself uses `lastResort` only for loggers without any handler, and this handler is one.
     """
 
     def __init__(self, capture: Callable[[logging.LogRecord], object]) -> None:
@@ -127,11 +127,11 @@ class _Handler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._capture(record)
-        last = logging.lastResort
-        if last is not None and record.levelno >= last.level and self._is_only_handler(record.name):
+        last_resort = logging.lastResort
+        if last_resort is not None and record.levelno >= last_resort.level and self._is_only_handler(record.name):
             token = _is_relaying.set(True)
             try:
-                last.handle(record)
+                last_resort.handle(record)
             finally:
                 _is_relaying.reset(token)
 
@@ -172,7 +172,7 @@ class CaptureLimits:
     line: int = 4000
     """Maximum number of characters per line. The middle of a longer line is cut out."""
     total: int = 32_000_000
-    """Approximate maximum number of bytes altogether. Tasks without output for the longest time are dropped first."""
+    """Approximate maximum number of bytes of all tasks together. The tasks whose last output is oldest are dropped."""
     tasks: int = 10_000
     """Maximum number of tasks with captured lines."""
 
@@ -242,34 +242,42 @@ class CaptureBuffer:
                 attempt.dropped += 1
             else:
                 self._append(
-                    attempt, self._redactor.text(without_control_characters(cut_middle(text, self._longest))), fields
+                    attempt,
+                    self._redactor.text(without_control_characters(cut_middle(text, self._max_redacted_length))),
+                    fields,
                 )
 
     def write(self, attempt_key: TaskAttempt, stream: str, text: str, fields: CapturedLine) -> None:
         """Add the lines of text that was written to a stream. An unfinished line is added when it is complete."""
         with self._lock:
             attempt = self._attempt(attempt_key)
-            finished, end, remainder = (attempt.partial_lines.pop(stream, "") + text).rpartition("\n")
-            if end:
-                self._append_lines(attempt, finished, fields)
+            complete_lines, line_break, remainder = (attempt.partial_lines.pop(stream, "") + text).rpartition("\n")
+            if line_break:
+                self._append_lines(attempt, complete_lines, fields)
             if remainder and not attempt.is_full(self._limits):
-                attempt.partial_lines[stream] = unfinished = remainder.rpartition("\r")[2] or remainder
-                if len(unfinished) > self._longest:
-                    self._finish(attempt, stream, fields)
+                attempt.partial_lines[stream] = partial_line = remainder.rpartition("\r")[2] or remainder
+                if len(partial_line) > self._max_redacted_length:
+                    self._end_partial_line(attempt, stream, fields)
 
     def take(self, task_id: str, at: str) -> list[CapturedLine]:
-        """Remove and return the lines of a task, by attempt. `at` is the current time, for unfinished lines."""
+        """Remove and return the lines of a task, in the order of its attempts.
+
+        `at` is the current time, which becomes that of unfinished lines.
+        """
         with self._lock:
             attempts = self._tasks.pop(task_id, {})
             for attempt in attempts.values():
                 for stream in tuple(attempt.partial_lines):
-                    self._finish(attempt, stream, {"at": at, "level": None, "logger": None, "stream": stream})
+                    self._end_partial_line(attempt, stream, {"at": at, "level": None, "logger": None, "stream": stream})
                 self._total -= attempt.weight
         return [line for number in sorted(attempts) for line in attempts[number].all_lines()]
 
     @property
-    def _longest(self) -> int:
-        """Characters of a text that are redacted. More than are kept, so that no part of a cut secret remains."""
+    def _max_redacted_length(self) -> int:
+        """Maximum length of a text that is redacted, in characters.
+
+        It is greater than the length of a line that is kept, so that no part of a secret that was cut off remains.
+        """
         return 4 * self._limits.line
 
     def _attempt(self, attempt_key: TaskAttempt) -> _AttemptLines:
@@ -281,28 +289,28 @@ class CaptureBuffer:
         return attempts[attempt_key.attempt]
 
     def _drop_oldest(self) -> None:
-        """Drop the tasks without output for the longest time until no limit is exceeded."""
+        """Drop the tasks whose last output is oldest, until no limit is exceeded."""
         limits = self._limits
         while len(self._tasks) > limits.tasks or (self._total > limits.total and len(self._tasks) > 1):
             _, oldest = self._tasks.popitem(last=False)
             self._total -= sum(lines.weight for lines in oldest.values())
 
-    def _finish(self, attempt: _AttemptLines, stream: str, fields: CapturedLine) -> None:
+    def _end_partial_line(self, attempt: _AttemptLines, stream: str, fields: CapturedLine) -> None:
         """Add the unfinished line of a stream."""
         self._append_lines(attempt, attempt.partial_lines.pop(stream), fields)
 
     def _append_lines(self, attempt: _AttemptLines, text: str, fields: CapturedLine) -> None:
-        """Add lines that were written together. They are redacted together, because a secret may span several lines."""
+        """Add lines that were written at once. They are redacted together, because a secret may span several lines."""
         if attempt.is_full(self._limits):
             attempt.dropped += text.count("\n") + 1
             return
-        examined = text[: 4 * self._limits.size]
-        for line in self._redactor.text(without_control_characters(examined)).split("\n"):
+        limited_text = text[: 4 * self._limits.size]
+        for line in self._redactor.text(without_control_characters(limited_text)).split("\n"):
             if attempt.is_full(self._limits):
                 attempt.dropped += 1
             else:
                 self._append(attempt, line, fields)
-        attempt.dropped += text.count("\n", len(examined))
+        attempt.dropped += text.count("\n", len(limited_text))
 
     def _append(self, attempt: _AttemptLines, text: str, fields: CapturedLine) -> None:
         message = cut_middle(text, self._limits.line)
@@ -316,27 +324,28 @@ class CaptureBuffer:
 # -- the current task
 
 
-def current_task() -> TaskAttempt | None:
-    """Return the running task of the root graph; None outside of tasks, and in an abandoned attempt.
+def current_attempt() -> TaskAttempt | None:
+    """Return the running attempt of a task of the root graph; None outside of tasks, and in an abandoned attempt.
 
-    The output of a subgraph belongs to the task that called it, with the name of the inner node.
+    Within a subgraph, it is the attempt of the root graph's task that called the subgraph, but its `node` is the node
+    of the subgraph.
     """
     scope = current_scope()
     if scope is None or scope.task is None or scope.abandoned:
         return None
     node = scope.task.node
-    outer: CallingTask = scope
-    while outer.run.nested and outer.run.caller is not None:
-        outer = outer.run.caller
-    task_id = _task_id(outer)
-    number = outer.attempt.number if outer.attempt is not None else 1
+    outermost_scope: CallingTask = scope
+    while outermost_scope.run.nested and outermost_scope.run.caller is not None:
+        outermost_scope = outermost_scope.run.caller
+    task_id = _task_id(outermost_scope)
+    number = outermost_scope.attempt.number if outermost_scope.attempt is not None else 1
     return TaskAttempt(task_id, node, number) if task_id else None
 
 
 def _task_id(scope: CallingTask) -> str:
-    """Return the id of the task of a scope, or of the task that called its graph.
+    """Return the id of a scope's task in the root graph.
 
-    A subgraph that saves nothing may have no reference to its caller, so the id is read from its namespace.
+    A subgraph that saves nothing may have no reference to its caller, so the id is read from the subgraph's namespace.
     """
     if scope.run.nested:
         segment = scope.run.namespace.split("|")[0].split(":")
@@ -350,7 +359,10 @@ Listener = Callable[[str], object]
 
 
 class Tee:
-    """A replacement for a text stream that also passes written text to a listener. Delegates all other methods."""
+    """A replacement for a text stream that passes text both to the stream and to a listener.
+
+    All other methods and attributes are those of the stream.
+    """
 
     def __init__(self, stream: TextIO, listener: Listener) -> None:
         self._stream = stream

@@ -12,9 +12,9 @@ from statewright.runtime.invocation.outcome import Failure, RunOutcome
 
 
 def error_of(event: Event) -> tuple[BaseException | None, str | None]:
-    """Return the error that an event reports, and the node that raised it.
+    """Return the error that an event reports and the node that raised it, or None for either.
 
-    An error that was sent to a handler node counts too.
+    This includes an error that was sent to a handler node.
     """
     match event.data:
         case RunOutcome():
@@ -32,7 +32,7 @@ def error_of(event: Event) -> tuple[BaseException | None, str | None]:
 
 
 def is_failure(error: BaseException | None) -> bool:
-    """Return True for an error; False for None, a signal of the runtime, and a cancellation."""
+    """Return True for an error; False for None, for a control-flow signal of the runtime, and for a cancellation."""
     return isinstance(error, Exception) and not isinstance(error, RunCancelled)
 
 
@@ -49,16 +49,16 @@ Key = tuple[object, ...]
 
 
 def graph_name(event: Event) -> str:
-    """Return the name of the graph of an event."""
+    """Return the name of the graph in which an event happened."""
     return event.program.graph.name if event.program is not None else ""
 
 
 def run_key(event: Event) -> Key:
-    """Return the key of the call of a graph; a call of a subgraph has its own."""
+    """Return the key that identifies a call of a graph. Each call of a subgraph has a key of its own."""
     return event.run_id, event.thread_id, event.namespace
 
 
 def task_key(event: Event) -> Key:
-    """Return the key of the task of an event. It is cheaper than the id of the task, which is a hash."""
+    """Return the key that identifies the task of an event. It is cheaper than the id of the task, which is a hash."""
     task = event.task
     return (*run_key(event), *((task.origin, task.position) if task is not None else ()))

@@ -22,7 +22,7 @@ _PROVIDERS: Final[Mapping[str, str]] = {
     "watsonx": "ibm.watsonx.ai",
     "xai": "x_ai",
 }
-"""Provider names of the conventions by our prefixes of model names, where the two differ."""
+"""Names of providers in the conventions, by the prefixes of our model names, where the two differ."""
 
 
 def model_attributes(data: Mapping[str, Any]) -> Attributes:

@@ -29,12 +29,12 @@ _Processor = Callable[[Any, str, _Event], _Event]
 
 
 class ConfiguredLogging:
-    """Loggers with an added handler, which `undo` removes. Also a context manager that does so at its end."""
+    """Loggers to which a handler was added. `undo` removes it, and so does the end of a `with` block."""
 
     def __init__(self, handler: logging.Handler, names: Iterable[str], level: int) -> None:
         self._handler = handler
         self._loggers = [logging.getLogger(name) for name in names]
-        self._before = [logger.level for logger in self._loggers]
+        self._previous_levels = [logger.level for logger in self._loggers]
         self._level = level
         for logger in self._loggers:
             logger.addHandler(handler)
@@ -42,17 +42,17 @@ class ConfiguredLogging:
 
     def undo(self) -> None:
         """Restore the loggers, except for levels that other code has set since."""
-        for logger, level in zip(self._loggers, self._before, strict=True):
+        for logger, level in zip(self._loggers, self._previous_levels, strict=True):
             logger.removeHandler(self._handler)
             if logger.level == self._level:
                 logger.setLevel(level)
-        self._loggers, self._before = [], []
+        self._loggers, self._previous_levels = [], []
         self._handler.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
         self.undo()
 
 
@@ -68,8 +68,8 @@ def configure_logging(
 
     An event has `timestamp`, `level`, `logger`, `event`, the fields of `extra` and `bound`, the `run_id`, `thread_id`,
     `node` and `attempt` of the running task, and `error_code` with the error if there is one. Secrets are redacted.
-    `loggers` are names; the empty name is the root logger. Raises InvalidConfig for an unknown format or level, and if
-    structlog is not installed.
+    `loggers` are names of loggers; the empty name is the root logger. Raises InvalidConfig for an unknown format or
+    level, and if structlog is not installed.
     """
     if format not in _FORMATS:
         raise InvalidConfig(f"format cannot be {format!r}. " + suggestion(str(format), _FORMATS, noun="Formats"))
@@ -91,7 +91,7 @@ def _formatter(log_format: LogFormat, stream: TextIO, redactor: Redactor) -> log
     with optional("Structured logs need", extra="server"):
         import structlog
     redact = _redaction_processor(redactor)
-    chain: list[Any] = [_with_head, structlog.stdlib.ExtraAdder(), _with_fields, _with_error, redact]
+    chain: list[Any] = [_add_head, structlog.stdlib.ExtraAdder(), _add_fields, _add_error, redact]
     if log_format == "json":
         renderer: Any = structlog.processors.JSONRenderer(json.dumps, default=str)
     else:
@@ -100,19 +100,19 @@ def _formatter(log_format: LogFormat, stream: TextIO, redactor: Redactor) -> log
     return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=chain, processors=[remove_meta, renderer])
 
 
-def _with_head(_: Any, __: str, event: _Event) -> _Event:
+def _add_head(_: Any, __: str, event: _Event) -> _Event:
     """Add the time, the level and the name of the logger."""
     record: logging.LogRecord = event["_record"]
     at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {"timestamp": at, "level": record.levelname.lower(), "logger": record.name, **event}
 
 
-def _with_fields(_: Any, __: str, event: _Event) -> _Event:
+def _add_fields(_: Any, __: str, event: _Event) -> _Event:
     """Add the fields of the current context; the event's own fields take precedence."""
     return {**event, **{key: value for key, value in current_fields().items() if key not in event}}
 
 
-def _with_error(_: Any, __: str, event: _Event) -> _Event:
+def _add_error(_: Any, __: str, event: _Event) -> _Event:
     """Add the error of a log record, with its traceback as text."""
     exc_info = event.pop("exc_info", None)
     if not exc_info or exc_info[1] is None:
@@ -147,7 +147,7 @@ def bound(**fields: Any) -> Generator[None]:
 
 
 def current_fields() -> dict[str, Any]:
-    """Return the bound fields and those of the running task."""
+    """Return the fields of `bound`, and those that describe the running task."""
     fields, scope = dict(_bound.get() or {}), current_scope()
     if scope is None:
         return fields
@@ -161,6 +161,6 @@ def current_fields() -> dict[str, Any]:
 
 
 def error_fields(error: BaseException) -> dict[str, Any]:
-    """Return the code and the message of an error as fields. The codes are those of the API and of run records."""
+    """Return the code and the message of an error as fields. They are the codes that run records and the API use."""
     fields = {"error_code": code_of(error), "error": f"{type(error).__name__}: {error}"}
     return {**fields, "api_code": error.api_code} if isinstance(error, ServiceError) else fields

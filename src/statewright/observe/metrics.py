@@ -1,7 +1,7 @@
 """Metrics of runs for Prometheus.
 
-As an instrument, `Metrics` measures what graphs do. The service and the server report their own measurements by its
-other methods. The number of user-defined label values is limited; see `LabelValues`.
+As an instrument, `Metrics` measures runs of graphs. The service and the server report their own measurements by calling
+its other methods. The number of user-defined label values is limited; see `LabelValues`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
 
 _MAX_ENTRIES: Final = 10_000
-"""Maximum number of running tasks and runs that are tracked: the end of some may never be reported."""
+"""Maximum number of running tasks and runs that are tracked. It is limited, as the end of some is never reported."""
 _MAX_COMBINATIONS: Final = 200
 """Maximum number of combinations of user-defined label values per metric."""
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -53,13 +53,15 @@ class Metrics(Instrument):
         self._start_times: LRUCache[Key, float] = LRUCache(_MAX_ENTRIES)
         """Start times of running runs, supersteps and tasks."""
         self._workspaces: LRUCache[str, str] = LRUCache(_MAX_ENTRIES)
-        """Workspaces by run id."""
-        self._graphs, self._models, self._tools, self._routes = (LabelValues(most_label_values) for _ in range(4))
-        self._nodes = LabelValues(most_label_values)
+        """The workspace of each run, by run id."""
+        self._graph_labels, self._model_labels, self._tool_labels, self._route_labels = (
+            LabelValues(most_label_values) for _ in range(4)
+        )
+        self._node_labels = LabelValues(most_label_values)
 
     @property
     def content_type(self) -> str:
-        """The media type of `render`."""
+        """The media type of the result of `render`."""
         return import_prometheus().exposition.CONTENT_TYPE_PLAIN_0_0_4
 
     def render(self) -> bytes:
@@ -84,7 +86,7 @@ class Metrics(Instrument):
         self._count_refusal(event)
         seconds = None if event.namespace else self._elapsed(("run", *run_key(event)))
         if seconds is not None:
-            self._meters.run_seconds.labels(*self._graph(event), status).observe(seconds)
+            self._meters.run_seconds.labels(*self._labels_of_graph(event), status).observe(seconds)
 
     def on_superstep(self, event: Event) -> None:
         self._end_superstep(event)
@@ -96,32 +98,34 @@ class Metrics(Instrument):
     def on_task_ended(self, event: Event) -> None:
         seconds = self._elapsed(("task", *task_key(event)))
         if seconds is not None:
-            self._meters.step_seconds.labels(*self._node(event)).observe(seconds)
+            self._meters.step_seconds.labels(*self._labels_of_node(event)).observe(seconds)
 
     def on_task_finished(self, event: Event) -> None:
         self._count_refusal(event)
         if is_failure(error_of(event)[0]):
-            self._meters.failed_attempts.labels(*self._node(event)).inc()
+            self._meters.failed_attempts.labels(*self._labels_of_node(event)).inc()
 
     def on_attempt_failed(self, event: Event) -> None:
         self._count_refusal(event)
-        self._meters.failed_attempts.labels(*self._node(event)).inc()
+        self._meters.failed_attempts.labels(*self._labels_of_node(event)).inc()
 
     def on_commit(self, event: Event) -> None:
         size = event.data.size
         if size is not None:
-            self._meters.checkpoint_size.labels(*self._graph(event)).observe(size)
+            self._meters.checkpoint_size.labels(*self._labels_of_graph(event)).observe(size)
 
     def on_model_called(self, event: Event) -> None:
         data = event.data
-        model = self._models(data.get("model"), owner=self._owner(event))
+        model = self._model_labels(data.get("model"), owner=self._owner(event))
         for direction in ("input", "output"):
             self._meters.tokens.labels(*model, direction).inc(data.get(f"{direction}_tokens") or 0)
         self._meters.cost.labels(*model).inc(float(data.get("cost") or 0))
 
     def on_tool_called(self, event: Event) -> None:
         outcome = "error" if "error" in event.data else "ok"
-        self._meters.tool_calls.labels(*self._tools(event.data.get("tool"), owner=self._owner(event)), outcome).inc()
+        self._meters.tool_calls.labels(
+            *self._tool_labels(event.data.get("tool"), owner=self._owner(event)), outcome
+        ).inc()
 
     # -- reports of a server
 
@@ -134,12 +138,12 @@ class Metrics(Instrument):
         self._workspaces.put(run_id, workspace_id)
 
     def record_queue_time(self, seconds: float) -> None:
-        """Record the seconds from the time at which a run was due until a worker started it."""
+        """Record for how many seconds a run was due before a worker started it."""
         self._meters.queue_seconds.observe(max(seconds, 0.0))
 
     def record_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Record an HTTP request. `route` is the template of its path, without ids."""
-        labels = self._routes(method if method in _METHODS else OTHER, route)
+        labels = self._route_labels(method if method in _METHODS else OTHER, route)
         self._meters.requests.labels(*labels, str(status)).inc()
         self._meters.request_seconds.labels(*labels).observe(seconds)
 
@@ -153,11 +157,11 @@ class Metrics(Instrument):
         """Record an attempt to deliver a webhook message; `outcome` is a word such as `delivered` or `failed`."""
         self._meters.deliveries.labels(outcome).inc()
 
-    def _graph(self, event: Event) -> tuple[str, ...]:
-        return self._graphs(graph_name(event), owner=self._owner(event))
+    def _labels_of_graph(self, event: Event) -> tuple[str, ...]:
+        return self._graph_labels(graph_name(event), owner=self._owner(event))
 
-    def _node(self, event: Event) -> tuple[str, ...]:
-        return self._nodes(graph_name(event), event.node, owner=self._owner(event))
+    def _labels_of_node(self, event: Event) -> tuple[str, ...]:
+        return self._node_labels(graph_name(event), event.node, owner=self._owner(event))
 
     def _owner(self, event: Event) -> str | None:
         return self._workspaces.get(event.run_id)
@@ -166,9 +170,9 @@ class Metrics(Instrument):
         self._start_times.put(key, self._clock.monotonic())
 
     def _elapsed(self, key: Key) -> float | None:
-        """Return the seconds since a timer was started, and remove it; None if its start is unknown."""
-        started = self._start_times.pop(key)
-        return None if started is None else max(self._clock.monotonic() - started, 0.0)
+        """Remove a timer, and return the seconds since its start; None if there is no such timer."""
+        start_time = self._start_times.pop(key)
+        return None if start_time is None else max(self._clock.monotonic() - start_time, 0.0)
 
     def _end_superstep(self, event: Event) -> None:
         seconds = self._elapsed(("superstep", *run_key(event)))
@@ -179,7 +183,7 @@ class Metrics(Instrument):
         refusal = self._refusals.find(event)
         if refusal is not None:
             node, error = refusal
-            graph, label = self._nodes(graph_name(event), node, owner=self._owner(event))
+            graph, label = self._node_labels(graph_name(event), node, owner=self._owner(event))
             self._meters.invalid_updates.labels(graph, label, error.code).inc()
 
 
@@ -247,9 +251,9 @@ class Meters:
 # -- limits on user-defined label values, whose number could overwhelm a metrics database
 
 OTHER: Final = "other"
-"""The value that replaces all values beyond the limit."""
+"""The label value that replaces all values beyond the limit."""
 MAX_LENGTH: Final = 100
-"""Characters of a value that are kept."""
+"""Maximum length of a label value, in characters. Longer values are cut."""
 _MAX_PER_OWNER: Final = 50
 """Maximum number of combinations per metric that one owner may add."""
 
@@ -257,34 +261,36 @@ _MAX_PER_OWNER: Final = 50
 class LabelValues:
     """Limits the combinations of label values of a metric; later combinations are replaced by `other`.
 
-    Each owner, such as a workspace, may add `most_per_owner` combinations, and `most` are allowed without an owner.
+    Each owner, such as a workspace, may add `max_per_owner` combinations; callers that name no owner may together add
+    `max_combinations`.
     """
 
-    def __init__(self, most: int, most_per_owner: int = _MAX_PER_OWNER) -> None:
-        self._most = most
-        self._most_per_owner = min(most, most_per_owner)
+    def __init__(self, max_combinations: int, max_per_owner: int = _MAX_PER_OWNER) -> None:
+        self._max_combinations = max_combinations
+        self._max_per_owner = min(max_combinations, max_per_owner)
         self._combinations: set[tuple[str, ...]] = set()
-        self._added: collections.Counter[str | None] = collections.Counter()
+        self._counts_by_owner: collections.Counter[str | None] = collections.Counter()
+        """The number of combinations that each owner has added."""
         self._lock = threading.Lock()
 
     def __call__(self, *values: object, owner: str | None = None) -> tuple[str, ...]:
-        """Return the values as labels, or replacements if the limit is reached."""
+        """Return the values as labels; `other` for each of them if their combination is beyond the limit."""
         combination = tuple(str(value)[:MAX_LENGTH] for value in values)
         if combination in self._combinations:
             return combination
         with self._lock:
-            if self._added[owner] >= (self._most if owner is None else self._most_per_owner):
+            if self._counts_by_owner[owner] >= (self._max_combinations if owner is None else self._max_per_owner):
                 return (OTHER,) * len(combination)
             if combination not in self._combinations:  # another thread may have added it since
                 self._combinations.add(combination)
-                self._added[owner] += 1
+                self._counts_by_owner[owner] += 1
         return combination
 
 
 # -- gauges that are computed on demand
 
 Counts = Callable[[], Mapping[str, float]]
-"""Returns the value of a gauge for each value of its label."""
+"""Returns the values of a gauge, by the value of its label."""
 
 
 class CallbackGauge:
@@ -297,11 +303,11 @@ class CallbackGauge:
         self._counts = counts
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Return the metric without values, so that registering it computes nothing."""
+        """Return the metric without values, because registering it must not call the callback."""
         return [self._family()]
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Return the metric with its values; without any if the callback fails, so that other metrics are reported."""
+        """Return the metric with its values. If the callback fails, it has none, so that other metrics are reported."""
         family = self._family()
         try:
             for value, count in self._counts().items():
@@ -320,10 +326,10 @@ class CallbackGauge:
 # -- refused updates
 #
 # The error of a task is reported when its attempt fails, when its run ends, and by each enclosing graph. All of these
-# report the same object, so it can be counted once.
+# events contain the same error object, so it can be counted once.
 
 _REFUSALS: Final = (InvalidUpdateError, ConflictingWrites, UnknownTarget, MutatedState)
-"""The errors for node results that cannot be applied to the state, or name an unknown target."""
+"""The errors for results of nodes that cannot be applied to the state, or that name an unknown target."""
 
 
 class RefusedUpdates:
@@ -334,7 +340,7 @@ class RefusedUpdates:
         self._lock = threading.Lock()
 
     def find(self, event: Event) -> tuple[str, StatewrightError] | None:
-        """Return the node and the error of a refused update; None if there is none, or it was returned before."""
+        """Return the node and the error of a refused update; None if there is none, or if it was returned before."""
         error, node = error_of(event)
         if not isinstance(error, _REFUSALS):
             return None

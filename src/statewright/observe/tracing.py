@@ -1,7 +1,7 @@
 """Traces of runs for OpenTelemetry: runs, supersteps, node attempts, steps, and calls of models, tools and subgraphs.
 
-A call of a graph creates a trace, or is part of the trace of its caller. When a run is resumed, it creates another
-trace with the same attribute `statewright.run_id`.
+A call of a graph creates a trace, or becomes part of its caller's trace. A run that is resumed creates a further trace,
+which has the same attribute `statewright.run_id`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, SpanKind, Tracer, TracerProvider
 
 MAX_OPEN_SPANS: Final = 10_000
-"""Maximum number of open spans of each kind. Beyond it the oldest are dropped, which belong to abandoned work."""
+"""Maximum number of open spans of each kind. If there are more, the oldest are dropped: their work was abandoned."""
 
 
 class Tracing(Instrument):
@@ -55,7 +55,7 @@ class Tracing(Instrument):
         self._supersteps: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
         self._attempts: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
         self._steps: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
-        self._latest: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
+        self._latest_attempts: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
         """The latest attempt of each run. If it ran alone, its span may still be current when the run is aborted."""
 
     # -- runs and supersteps
@@ -70,22 +70,22 @@ class Tracing(Instrument):
         outcome = event.data
         error = outcome.error if outcome.status == "failed" else None
         # If a node raised the error, the span of its attempt already has the traceback.
-        self._end_run(event, outcome.status, error, in_full=outcome.node is None)
+        self._end_run(event, outcome.status, error, with_traceback=outcome.node is None)
 
     def on_run_broken_off(self, event: Event) -> None:
         error = event.data if isinstance(event.data, Exception) else None
         self._end_run(event, "cancelled" if error is None else "failed", error)
 
-    def _end_run(self, event: Event, status: str, error: BaseException | None, *, in_full: bool = True) -> None:
+    def _end_run(self, event: Event, status: str, error: BaseException | None, *, with_traceback: bool = True) -> None:
         key, now = run_key(event), self._now
-        latest, superstep, run = self._latest.pop(key), self._supersteps.pop(key), self._runs.pop(key)
+        latest, superstep, run = self._latest_attempts.pop(key), self._supersteps.pop(key), self._runs.pop(key)
         if latest is not None:
             self._spans.leave(latest)  # the latest attempt may have ended without an event
         if superstep is not None:
             self._spans.close(superstep, now)
         if run is not None:
             run.span.set_attribute("statewright.status", status)
-            self._spans.close(run, now, error=error, in_full=in_full)
+            self._spans.close(run, now, error=error, with_traceback=with_traceback)
 
     def on_superstep(self, event: Event) -> None:
         key, now = run_key(event), self._now
@@ -103,22 +103,23 @@ class Tracing(Instrument):
 
     def on_attempt_failed(self, event: Event) -> None:
         error, delay = event.data
-        failed = self._attempts.pop(task_key(event))
-        if failed is not None:
-            self._spans.leave(failed)
-            self._spans.close(failed, self._now, error=error)
-        # The next attempt starts after a delay. No event reports that, so its span is opened now with that start time.
+        failed_span = self._attempts.pop(task_key(event))
+        if failed_span is not None:
+            self._spans.leave(failed_span)
+            self._spans.close(failed_span, self._now, error=error)
+        # The next attempt starts after a delay. No event reports its start, so its span is opened now, with a start
+        # time in the future.
         self._begin_attempt(event, event.attempt + 1, nanoseconds(self._clock.now() + timedelta(seconds=delay)))
 
     def on_task_ended(self, event: Event) -> None:
-        opened = self._attempts.pop(task_key(event))
-        if opened is None:
+        open_span = self._attempts.pop(task_key(event))
+        if open_span is None:
             return
-        self._spans.leave(opened)
+        self._spans.leave(open_span)
         if type(event.data) is Pause:
-            opened.span.set_attribute("statewright.outcome", "waiting")
+            open_span.span.set_attribute("statewright.outcome", "waiting")
         error = error_of(event)[0]
-        self._spans.close(opened, self._now, error=error if is_failure(error) else None)
+        self._spans.close(open_span, self._now, error=error if is_failure(error) else None)
 
     def _begin_attempt(self, event: Event, number: int, start_time: int) -> None:
         key = run_key(event)
@@ -131,24 +132,24 @@ class Tracing(Instrument):
         if number == 0:  # attempts count from 1; 0 is a result from the cache
             attributes["statewright.cached"] = True
         parent = self._spans.context_with(self._supersteps.get(key) or self._runs.get(key))
-        opened = self._spans.open(f"node {event.node}", attributes, start_time, parent=parent)
-        self._spans.enter(opened)
-        self._attempts.put(task_key(event), opened)
-        self._latest.put(key, opened)
+        open_span = self._spans.open(f"node {event.node}", attributes, start_time, parent=parent)
+        self._spans.enter(open_span)
+        self._attempts.put(task_key(event), open_span)
+        self._latest_attempts.put(key, open_span)
 
     # -- calls
 
     def on_step_started(self, event: Event) -> None:
-        opened = self._open_call(event, f"step {event.data[0]}", {}, self._now)
-        self._spans.enter(opened)
-        self._steps.put((*task_key(event), *event.data), opened)
+        open_span = self._open_call(event, f"step {event.data[0]}", {}, self._now)
+        self._spans.enter(open_span)
+        self._steps.put((*task_key(event), *event.data), open_span)
 
     def on_step_finished(self, event: Event) -> None:
         name, ordinal, error = event.data
-        opened = self._steps.pop((*task_key(event), name, ordinal))
-        if opened is not None:
-            self._spans.leave(opened)
-            self._spans.close(opened, self._now, error=error if is_failure(error) else None)
+        open_span = self._steps.pop((*task_key(event), name, ordinal))
+        if open_span is not None:
+            self._spans.leave(open_span)
+            self._spans.close(open_span, self._now, error=error if is_failure(error) else None)
 
     def on_model_called(self, event: Event) -> None:
         attributes = model_attributes(event.data)
@@ -159,19 +160,19 @@ class Tracing(Instrument):
         self._record_call(event, f"execute_tool {attributes.get('gen_ai.tool.name', '')}", attributes)
 
     def _record_call(self, event: Event, name: str, attributes: Mapping[str, Any], *, is_client: bool = False) -> None:
-        """Record the span of a call that is reported after its end. Only tool calls report errors."""
+        """Record the span of a model or tool call, which is reported after its end. Only tool calls report errors."""
         now = self._now
         start_time = now - int(float(event.data.get("seconds") or 0) * 1e9)
-        opened = self._open_call(event, name, attributes, start_time, is_client=is_client)
+        open_span = self._open_call(event, name, attributes, start_time, is_client=is_client)
         if "error" in event.data:
-            self._spans.mark_failed(opened.span, "tool_error", str(event.data["error"]))
-        self._spans.close(opened, now)
+            self._spans.mark_failed(open_span.span, "tool_error", str(event.data["error"]))
+        self._spans.close(open_span, now)
 
     def _open_call(
         self, event: Event, name: str, attributes: Mapping[str, Any], start_time: int, *, is_client: bool = False
     ) -> OpenSpan:
         """Open a span within the current span, or within that of the attempt if no span is current."""
-        parent = None if self._spans.has_current else self._spans.context_with(self._attempts.get(task_key(event)))
+        parent = None if self._spans.has_current_span else self._spans.context_with(self._attempts.get(task_key(event)))
         all_attributes = {**_attributes(event), "statewright.node": event.node, **attributes}
         return self._spans.open(name, all_attributes, start_time, parent=parent, is_client=is_client)
 
@@ -193,9 +194,9 @@ def _attributes(event: Event) -> dict[str, Any]:
 
 
 def _caller_metadata(event: Event) -> Mapping[str, Any] | None:
-    """Return the metadata in the config of a starting run; None for a subgraph, or if there is none.
+    """Return the metadata in the config of a starting run; None for a subgraph, or if the config has no metadata.
 
-    The event does not contain the config, so it is taken from the current scope.
+    The event does not contain the config, so the config is taken from the current scope.
     """
     scope = current_scope()
     if event.namespace or scope is None or scope.run.run_id != event.run_id:
@@ -206,12 +207,13 @@ def _caller_metadata(event: Event) -> Mapping[str, Any] | None:
 
 # -- spans, in terms of OpenTelemetry
 #
-# The span of a node becomes the current span where the node runs, so that spans of user code are nested in it.
-# Concurrent nodes have separate contexts, which end with them. A node that runs alone shares the context of the run, so
-# the previous span must become current again. That is not done with the token of a context variable: a node may end in
-# another context than it began in, where the token is invalid. There, leaving the span has no effect, as it should.
+# The span of a node becomes the current span in the context in which the node runs, so that spans of user code are
+# nested in it. Concurrent nodes have contexts of their own, which end with them. A node that runs alone shares the
+# context of the run, so the previous span must become current again after the node. The token of a context variable
+# cannot restore it: a node may end in another context than the one in which it began, where the token is invalid. In
+# that context the node's span is not the current one, so `leave` has no effect, as it should.
 
-_PARENT: Final = ("traceparent", "tracestate")
+_PARENT_HEADERS: Final = ("traceparent", "tracestate")
 
 
 def nanoseconds(instant: datetime) -> int:
@@ -226,12 +228,12 @@ class OpenSpan:
     span: Span
     start_time: int
     """In nanoseconds since the epoch, like all times of spans. It may be in the future."""
-    outer: Context
-    """The context in which the span was opened, which is restored when it is left."""
+    outer_context: Context
+    """The context in which the span was opened. It is restored when the span is no longer the current one."""
 
 
 class Spans:
-    """Opens and closes spans. Raises MissingLibrary without OpenTelemetry."""
+    """Opens and closes spans. The constructor raises MissingLibrary if OpenTelemetry is not installed."""
 
     def __init__(self, provider: TracerProvider | None, redactor: Redactor) -> None:
         with optional("Traces need", extra="otel"):
@@ -244,19 +246,19 @@ class Spans:
         self._tracer: Tracer = trace.get_tracer("statewright", tracer_provider=provider)
 
     def remote_context(self, metadata: Mapping[str, Any]) -> Context | None:
-        """Return the context of a remote caller from its `traceparent`; None if that is absent or invalid."""
-        headers = {name: str(metadata[name]) for name in _PARENT if isinstance(metadata.get(name), str)}
+        """Return the context of a remote caller from its `traceparent`; None if that header is absent or invalid."""
+        headers = {name: str(metadata[name]) for name in _PARENT_HEADERS if isinstance(metadata.get(name), str)}
         context = self._propagator.extract(headers, self._context.get_current()) if headers else None
         if context is None or not self._trace.get_current_span(context).get_span_context().is_remote:
             return None
         return context
 
     def context_with(self, parent: OpenSpan | None) -> Context | None:
-        """Return a copy of the current context in which a span is the current one; None without a span."""
+        """Return a copy of the current context in which `parent` is the current span; None if `parent` is None."""
         return self._trace.set_span_in_context(parent.span) if parent is not None else None
 
     @property
-    def has_current(self) -> bool:
+    def has_current_span(self) -> bool:
         """True if any span is current, including spans of user code."""
         return self._trace.get_current_span().get_span_context().is_valid
 
@@ -269,34 +271,34 @@ class Spans:
         parent: Context | None = None,
         is_client: bool = False,
     ) -> OpenSpan:
-        """Start a span within a parent, by default the current span. `is_client` marks a call of a remote service."""
+        """Start a span within `parent`, by default the current span. `is_client` marks a call to a remote service."""
         kind: SpanKind = self._trace.SpanKind.CLIENT if is_client else self._trace.SpanKind.INTERNAL
         span = self._tracer.start_span(name, parent, kind, attributes, start_time=start_time)
         return OpenSpan(span, start_time, self._context.get_current())
 
-    def enter(self, opened: OpenSpan) -> None:
+    def enter(self, open_span: OpenSpan) -> None:
         """Make a span the current one."""
-        if opened.span.get_span_context().is_valid:
-            self._context.attach(self._trace.set_span_in_context(opened.span))
+        if open_span.span.get_span_context().is_valid:
+            self._context.attach(self._trace.set_span_in_context(open_span.span))
 
-    def leave(self, opened: OpenSpan) -> None:
-        """Restore the context in which a span was opened, if it is the current one."""
-        if self._trace.get_current_span() is opened.span:
-            self._context.attach(opened.outer)
+    def leave(self, open_span: OpenSpan) -> None:
+        """Restore the context in which a span was opened, if the span is the current one."""
+        if self._trace.get_current_span() is open_span.span:
+            self._context.attach(open_span.outer_context)
 
     def close(
-        self, opened: OpenSpan, end_time: int, *, error: BaseException | None = None, in_full: bool = True
+        self, open_span: OpenSpan, end_time: int, *, error: BaseException | None = None, with_traceback: bool = True
     ) -> None:
-        """End a span, with the error that ended it if there is one; the traceback is included if `in_full`."""
-        if end_time < opened.start_time:  # the attempt was scheduled, but never made: the span is dropped
+        """End a span, and record the error that ended it, if any, including its traceback if `with_traceback`."""
+        if end_time < open_span.start_time:  # the span of an attempt that was scheduled but never made is dropped
             return
         if error is not None:
-            self._record_error(opened.span, error, in_full=in_full)
-        opened.span.end(end_time)
+            self._record_error(open_span.span, error, with_traceback=with_traceback)
+        open_span.span.end(end_time)
 
-    def _record_error(self, span: Span, error: BaseException, *, in_full: bool) -> None:
+    def _record_error(self, span: Span, error: BaseException, *, with_traceback: bool) -> None:
         message = self._redactor.text(str(error))
-        if in_full and span.is_recording():
+        if with_traceback and span.is_recording():
             stacktrace = self._redactor.text("".join(traceback.format_exception(error)))
             span.record_exception(error, {"exception.message": message, "exception.stacktrace": stacktrace})
         self.mark_failed(span, code_of(error), f"{type(error).__name__}: {message}")
@@ -307,10 +309,10 @@ class Spans:
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, self._redactor.text(message)))
 
 
-# -- export as configured by the environment variables of OpenTelemetry
+# -- export, which the environment variables of OpenTelemetry configure
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-"""The environment variables with the endpoint of traces. If neither is set, nothing is exported."""
+"""The environment variables that set the endpoint for traces. If neither is set, nothing is exported."""
 
 
 @contextmanager

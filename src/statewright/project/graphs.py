@@ -14,7 +14,7 @@ from statewright.project.tables import DataSourceTable, GraphTable, LimitsTable,
 from statewright.project.toml_positions import Keys
 
 _TARGET: Final = re.compile(r"(?:[^:]+\.py|[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?::[^\W\d]\w*)?")
-_SUFFIXES: Final = (".yaml", ".yml", ".json")
+_WORKFLOW_SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 def read_graphs(entries: Mapping[str, Any], reader: Reader) -> dict[str, ServedGraph]:
@@ -24,9 +24,9 @@ def read_graphs(entries: Mapping[str, Any], reader: Reader) -> dict[str, ServedG
 
 
 def _read_graph(name: str, value: Any, keys: Keys, reader: Reader) -> ServedGraph | None:
-    """Read an entry of `[graphs]`: a table, or a string that is short for its `path` or `file`.
+    """Read an entry of `[graphs]`: a table, or a string in place of a table with only a `path` or a `file`.
 
-    Returns None for an invalid table.
+    Returns None for an entry from which no graph can be built.
     """
     path_keys, file_keys = (*keys, "path"), (*keys, "file")
     if isinstance(value, str):
@@ -38,7 +38,7 @@ def _read_graph(name: str, value: Any, keys: Keys, reader: Reader) -> ServedGrap
     table = reader.read(GraphTable, value, keys, strict=True)
     if table is None:
         return None
-    _check_source(name, cast("dict[str, Any]", value), table, keys, reader)
+    _check_path_and_file(name, cast("dict[str, Any]", value), table, keys, reader)
     return ServedGraph(
         name=name,
         target=_read_target(table.path, path_keys, reader) if table.path is not None else None,
@@ -46,19 +46,22 @@ def _read_graph(name: str, value: Any, keys: Keys, reader: Reader) -> ServedGrap
         description=table.description,
         on_failure=table.on_failure,
         version=table.version,
-        at=reader.mark(keys),
+        at=reader.find_position(keys),
     )
 
 
 def check_names(sections: Sections, reader: Reader) -> None:
-    """Report names that a graph shares with a workflow."""
+    """Report graphs that have the same name as a workflow."""
     for name in sections.graphs:
         if name in sections.workflows:
             reader.add_problem(("graphs", name), f"[workflows.{name}] has the same name.", "Rename one of them.")
 
 
-def _check_source(name: str, value: Mapping[str, Any], table: GraphTable, keys: Keys, reader: Reader) -> None:
-    """Report an entry without exactly one source. `value` also has the invalid keys, which `table` lacks."""
+def _check_path_and_file(name: str, value: Mapping[str, Any], table: GraphTable, keys: Keys, reader: Reader) -> None:
+    """Report an entry that does not have exactly one of `path` and `file`, or has a file and a version.
+
+    `value` is the entry as written in the file; `table` lacks its invalid keys.
+    """
     if "path" in value and "file" in value:
         reader.add_problem(keys, "It has both a path and a file.", "Keep one of them.")
     elif "path" not in value and "file" not in value:
@@ -70,7 +73,7 @@ def _check_source(name: str, value: Mapping[str, Any], table: GraphTable, keys: 
 
 
 def _is_workflow_file(text: str) -> bool:
-    return Path(text).suffix.lower() in _SUFFIXES
+    return Path(text).suffix.lower() in _WORKFLOW_SUFFIXES
 
 
 def _read_target(text: str, keys: Keys, reader: Reader) -> str:
@@ -84,21 +87,21 @@ def _read_file(text: str, keys: Keys, reader: Reader) -> Path:
     if not _is_workflow_file(text):
         advice = "Move the reference to a Python graph to 'path'." if ".py" in text else "Name a YAML or JSON file."
         reader.add_problem(keys, f"{text!r} does not end in .yaml, .yml or .json.", advice)
-    return reader.resolve_path(text, keys, exists=Path.is_file, noun="file")
+    return reader.resolve_path(text, keys, exists=Path.is_file, description="file")
 
 
 # -- data sources and workflows
 
 
 def build_datasource(name: str, table: DataSourceTable, keys: Keys, reader: Reader) -> DataSource:
-    """Build a data source, and resolve its folder."""
-    folder = reader.resolve_path(table.folder, (*keys, "folder"), exists=Path.is_dir, noun="folder")
+    """Build a data source. Its folder is resolved relative to the project file."""
+    folder = reader.resolve_path(table.folder, (*keys, "folder"), exists=Path.is_dir, description="folder")
     return DataSource(name, folder, table.glob)
 
 
 def build_workflow(name: str, table: WorkflowTable, keys: Keys, reader: Reader) -> ServedWorkflow:
-    """Build a served workflow, and resolve its file."""
-    file = reader.resolve_path(table.file, (*keys, "file"), exists=Path.exists, noun="file")
+    """Build a served workflow. Its file is resolved relative to the project file."""
+    file = reader.resolve_path(table.file, (*keys, "file"), exists=Path.exists, description="file")
     return ServedWorkflow(name, file, table.description)
 
 
@@ -109,14 +112,17 @@ _SECTION: Final = "spending_limits"
 
 
 def read_spending_limits(values: Mapping[str, Any], reader: Reader) -> dict[str, Mapping[str, float]]:
-    """Read `[spending_limits]`: daily limits by workspace. Limits of the section itself apply to all others (`*`)."""
+    """Read `[spending_limits]` as daily limits by workspace.
+
+    Limits directly in the section apply to all workspaces that have no table, and are returned under the name `*`.
+    """
     tables = {name: cast("Any", value) for name, value in values.items() if isinstance(value, dict)}
     other_limits = {name: value for name, value in values.items() if name not in tables}
     if other_limits and _OTHER_WORKSPACES in tables:
         reader.add_problem(
             (_SECTION, _OTHER_WORKSPACES),
-            "The section itself also sets the limits of all other workspaces.",
-            "Set them in one of the two.",
+            "[spending_limits] itself also sets the limits of all other workspaces.",
+            "Set them in only one of the two tables.",
         )
     by_workspace = {name: _read_limits(table, (_SECTION, name), reader) for name, table in tables.items()}
     if other_limits:

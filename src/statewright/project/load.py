@@ -35,9 +35,10 @@ E = TypeVar("E")
 
 
 def load_project(path: str | Path) -> Project:
-    """Return the project of a workflow file or folder: the nearest `statewright.toml` in the folder or its parents.
+    """Return the project of a file or folder: the nearest `statewright.toml` in the folder or one of its parents.
 
-    The search ends at the root of a Git repository. Raises WorkflowError with all problems of the project file.
+    The search ends at the root of a Git repository. Without a project file, the project is empty. Raises WorkflowError
+    with all problems of the project file.
     """
     start = Path(path).resolve()
     file = start if start.name == FILE_NAME else find_project(start if start.is_dir() else start.parent)
@@ -62,7 +63,7 @@ def find_project(folder: Path) -> Path | None:
 
 
 def _is_untrusted(file: Path) -> bool:
-    """Return True for a file of another user in a world-writable folder, since it could name any module to import."""
+    """Return True for a file in a world-writable folder that another user owns, as it may name any module to import."""
     is_shared = os.name == "posix" and file.parent.stat().st_mode & stat.S_IWOTH
     return bool(is_shared) and file.stat().st_uid not in (os.getuid(), 0)
 
@@ -119,6 +120,6 @@ def _build_entries(
     build: Callable[[str, T, Keys, Reader], E],
     reader: Reader,
 ) -> dict[str, E]:
-    """Build the valid entries of a section. Invalid ones are reported and left out."""
+    """Build the valid entries of a section. Invalid entries are reported and left out."""
     tables = {name: reader.read(model, value, (section, name)) for name, value in entries.items()}
     return {name: build(name, table, (section, name), reader) for name, table in tables.items() if table is not None}

@@ -40,7 +40,7 @@ def build_assistant(name: str, table: AssistantTable, keys: Keys, reader: Reader
         model=table.model,
         temperature=table.temperature,
         tools=tuple(_iter_tools(table.tools, (*keys, "tools"), reader)),
-        at=reader.mark(keys),
+        at=reader.find_position(keys),
     )
 
 
@@ -53,18 +53,18 @@ def _read_prompt(name: str, keys: Keys, reader: Reader) -> str | None:
 
 
 def _iter_tools(items: Sequence[Any], keys: Keys, reader: Reader) -> Iterator[AssistantTool]:
-    """Yield the tools of an assistant, each written as a name or as a table."""
+    """Yield the tools of an assistant, each of which is written as a name or as a table."""
     for index, item in enumerate(items):
         value = {"name": item} if isinstance(item, str) else item
         if tool := reader.read(AssistantToolTable, value, (*keys, index)):
-            yield AssistantTool(tool.name, tool.integration_alias, reader.mark(keys))
+            yield AssistantTool(tool.name, tool.integration_alias, reader.find_position(keys))
 
 
 # -- models
 
 
 def build_model(_: str, table: ModelTable, keys: Keys, reader: Reader) -> ModelSource:
-    """Build a model with its own URL, key or settings. It is connected on first use."""
+    """Build a model, which may have a URL, a key or settings of its own. It is connected on first use."""
     _warn_about_secret("api_key", table.api_key, keys, reader)
     for key, header in table.headers.items():
         _warn_about_secret(key, header, (*keys, "headers"), reader)
@@ -83,7 +83,7 @@ def build_model(_: str, table: ModelTable, keys: Keys, reader: Reader) -> ModelS
 
 
 def read_integrations(entries: Mapping[str, Any], keys: Keys, reader: Reader) -> dict[str, dict[str, Any]]:
-    """Read `[integrations]`, or the tables within an integration. `env:NAME` is resolved later."""
+    """Read `[integrations]`, or the tables within an integration. References to variables, `env:NAME`, remain."""
     tables = {name: reader.read(dict[str, Any], value, (*keys, name)) or {} for name, value in entries.items()}
     for name, table in tables.items():
         table_keys = (*keys, name)
@@ -102,7 +102,7 @@ def read_integrations(entries: Mapping[str, Any], keys: Keys, reader: Reader) ->
 
 
 def _warn_about_secret(key: str, value: Any, table_keys: Keys, reader: Reader) -> None:
-    """Warn about a secret that is written in the file instead of an environment variable."""
+    """Warn about a secret that is written in the file, where a reference to an environment variable should be."""
     if isinstance(value, str) and value and not value.startswith("env:") and looks_secret(key, value):
         reader.add_warning(
             (*table_keys, key),
@@ -115,7 +115,7 @@ def _warn_about_secret(key: str, value: Any, table_keys: Keys, reader: Reader) -
 
 
 def read_tools(entries: dict[str, Any], reader: Reader) -> tuple[dict[str, str], ToolSettings]:
-    """Read `[tools]`: functions as `module:function`, and the settings of built-in tools."""
+    """Read `[tools]`. Return the functions, as `module:function` by name, and the settings of built-in tools."""
     settings = {key: value for key, value in entries.items() if key in ToolsTable.model_fields}
     table = reader.read(ToolsTable, settings, ("tools",)) or ToolsTable()
     functions = {
@@ -123,7 +123,9 @@ def read_tools(entries: dict[str, Any], reader: Reader) -> tuple[dict[str, str],
     }
     root = table.root
     return functions, ToolSettings(
-        root=None if root is None else reader.resolve_path(root, ("tools", "root"), exists=Path.is_dir, noun="folder"),
+        root=None
+        if root is None
+        else reader.resolve_path(root, ("tools", "root"), exists=Path.is_dir, description="folder"),
         allow_hosts=table.allow_hosts,
         mcp_commands=table.mcp_commands,
         allow_shell=table.allow_shell,
@@ -132,7 +134,7 @@ def read_tools(entries: dict[str, Any], reader: Reader) -> tuple[dict[str, str],
 
 
 def _check_function(name: str, reference: Any, reader: Reader) -> bool:
-    """Return whether an entry of `[tools]` is a valid reference to a function. Report an invalid one."""
+    """Return True if an entry of `[tools]` is a valid reference to a function; otherwise report it."""
     keys = ("tools", name)
     if not isinstance(reference, str):  # probably a misspelt setting
         guess = nearest(name[:60], ToolsTable.model_fields)
@@ -161,7 +163,7 @@ def build_mcp_server(name: str, table: McpServerTable, keys: Keys, reader: Reade
     values = table.model_dump(exclude_unset=True)
     connection = {key: item for key, item in values.items() if key not in ("integration_alias", "single_usage")}
     try:
-        read_server(connection, name=name or "server")  # TOML allows an empty name, unlike `read_server`
+        read_server(connection, name=name or "server")  # unlike `read_server`, TOML allows an empty name
     except InvalidConfig as error:
         if "{{" not in (table.url or ""):  # a URL with a placeholder is complete only with its integration
             reader.add_problem(keys, str(error))

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, ValidationInfo
 
 from statewright.data.problems import expects
 from statewright.errors import InvalidConfig, Problem
-from statewright.project.tables import Concurrency, Count, Durability, Duration, MetricsAccess, Port, Text, Texts
+from statewright.project.tables import Concurrency, Count, Durability, Duration, MetricsAccess, Port, String, Strings
 from statewright.project.toml_positions import format_path
 from statewright.storage.locations import path_of
 from statewright.workflow.states.language.model import Assistant
@@ -38,7 +38,7 @@ class DataSource:
     id: str
     folder: Path
     glob: str = "**"
-    """The pattern of the files."""
+    """The pattern that the paths of the documents in the folder match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,15 @@ class ServedGraph:
 
     name: str
     target: str | None = None
-    """`module:name` or `file.py:name`; None for a workflow file."""
+    """The Python graph, as `module:name` or `file.py:name`; None for a workflow file."""
     file: Path | None = None
-    """A workflow file of states (YAML) or steps (JSON); None for a graph of a module."""
+    """A workflow file of states (YAML) or steps (JSON); None for a Python graph."""
     description: str | None = None
     on_failure: str | None = None
     """The graph to start after a run of this one has failed."""
     version: str | None = None
     at: Mark = NOWHERE
+    """The position of the entry in the project file."""
 
 
 def _resolve_database(value: Any, info: ValidationInfo[Path | None]) -> Any:
@@ -75,7 +76,7 @@ def _resolve_database(value: Any, info: ValidationInfo[Path | None]) -> Any:
     try:
         return (info.context or Path()) / path_of(value)  # the context is the folder of the project file
     except InvalidConfig as error:
-        message, _, advice = str(error).partition(". ")  # its first sentence is the problem, the rest is advice
+        message, _, advice = str(error).partition(". ")  # the first sentence is the problem, the rest is advice
         raise ValueError(f"{message}.", advice) from None
 
 
@@ -85,14 +86,14 @@ _CONFIG: Final = ConfigDict(extra="forbid")
 
 @pydantic.dataclasses.dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)
 class Serving:
-    """Defaults for serving, which the command line overrides; None if not set."""
+    """Defaults for serving, which the command line overrides. A value that is not set is None."""
 
-    host: Text | None = None
+    host: String | None = None
     port: Port | None = None
     database: Database | None = None
-    cors_origins: Texts = ()
+    cors_origins: Strings = ()
     """Origins of web pages that may call the API."""
-    allowed_hosts: Texts = ()
+    allowed_hosts: Strings = ()
     """Host names under which clients may call a server without API keys."""
     max_body: Count | None = None
     """Maximum size of a request in bytes."""
@@ -102,12 +103,12 @@ class Serving:
     drain: Duration | None = None
     """Seconds that running steps have to finish when the server stops."""
     retention_days: Count | None = None
-    """Days until ended runs of the default workspace are deleted."""
-    webhook_hosts: Texts = ()
-    """Hosts that webhooks may call although they are private or use plain HTTP."""
+    """Days after which runs of the default workspace that have ended are deleted."""
+    webhook_hosts: Strings = ()
+    """Hosts that webhooks may call even if they are private or use plain HTTP."""
     metrics: MetricsAccess | None = None
     """Access to `/metrics`: `open`, `keys` or `off`."""
-    metrics_host: Text | None = None
+    metrics_host: String | None = None
     metrics_port: Port | None = None
     """Separate port for `/metrics`, without API keys."""
     keep_alive: Duration | None = None
@@ -123,14 +124,14 @@ class Serving:
 
 @pydantic.dataclasses.dataclass(frozen=True, slots=True, config=_CONFIG)
 class Defaults:
-    """Defaults that workflows and the command line override; None if not set."""
+    """Defaults that workflows and the command line override. A value that is not set is None."""
 
-    model: Text | None = None
+    model: String | None = None
     max_items: Count | None = None
     """Maximum number of items of an iteration."""
     max_concurrency: Concurrency | None = None
-    provider: Text | None = None
-    """The provider of models whose names contain none."""
+    provider: String | None = None
+    """The provider of models whose names do not contain a provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +157,9 @@ class Project:
     """Modules with task handlers, whose functions steps may call."""
     serving: Serving = field(default_factory=Serving)
     spending_limits: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, "Mapping[str, float]"])
-    """Daily spending limits by workspace, with `*` for all others; see `SpendingLimits`."""
+    """Daily spending limits by workspace, with those of all other workspaces under `*`; see `SpendingLimits`."""
     warnings: tuple[Problem, ...] = ()
-    """Accepted parts of the file that are probably mistakes."""
+    """Parts of the file that are accepted, but are probably mistakes."""
 
     def tool_registry(self) -> ToolRegistry:
         """Return the tools of the project and the built-in tools that it allows, without importing its modules."""

@@ -1,4 +1,4 @@
-"""The tables of a project file as pydantic models: their keys and the types of the values."""
+"""The tables of a project file as pydantic models, which define their keys and the types of the values."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from statewright.workflow.states.tools import check_host
 
 # -- types of values
 
-Text = Annotated[str, Strict()]
-Flag = Annotated[bool, Strict()]
+String = Annotated[str, Strict()]
 Integer = Annotated[int, Strict()]
 Number = Integer | Annotated[float, Strict()]
-"""A number, kept as written: 1 is not converted to 1.0."""
+"""A number, which is not converted: 1 does not become 1.0."""
 Count = Annotated[Integer, Field(ge=1), expects("a whole number of at least 1")]
 Concurrency = Annotated[Integer, Field(ge=1, le=100), expects("a whole number from 1 to 100")]
 Port = Annotated[Integer, Field(ge=0, le=65535), expects("a whole number from 0 to 65535")]
@@ -37,14 +36,14 @@ def _check_list(value: Any) -> tuple[Any, ...]:
 
 
 def check_variable(value: Any) -> Any:
-    """Return a value unchanged. Raises ValueError for an invalid `env:NAME`."""
+    """Return a value unchanged. Raises ValueError if the value begins with `env:`, but no valid name follows."""
     if isinstance(value, str) and value.startswith("env:") and not _VARIABLE.fullmatch(value):
         raise ValueError("The text after env: is not a valid variable name.", "Write env:NAME.")
     return value
 
 
 def _check_setting(value: Any) -> Any:
-    """Check a value of an MCP server, which may contain placeholders."""
+    """Check a setting of an MCP server, unless it has placeholders, whose values are not known yet."""
     return value if "{{" in str(value) else check_variable(value)
 
 
@@ -65,9 +64,9 @@ def _check_module(module: str) -> str:
 
 
 AsList = BeforeValidator(_check_list)
-"""Accepts a list for a tuple, which strict tables would reject."""
-Texts = Annotated[tuple[Text, ...], AsList]
-Secret = Annotated[Text, AfterValidator(check_variable)]
+"""Accepts a list in place of a tuple, which strict validation would reject."""
+Strings = Annotated[tuple[String, ...], AsList]
+Secret = Annotated[String, AfterValidator(check_variable)]
 Settings = dict[str, Annotated[Any, AfterValidator(_check_setting)]]
 
 
@@ -109,7 +108,7 @@ class AssistantTable(Table):
 
 
 class AssistantToolTable(Table):
-    """A tool of an assistant. A string is short for a table with that name."""
+    """A tool of an assistant. A string stands for a table with only that `name`."""
 
     name: str = Field(examples=['name = "read_file"'])
     integration_alias: str | None = None
@@ -129,7 +128,7 @@ class ModelTable(Table):
 
 
 class McpServerTable(Table):
-    """`[mcp.NAME]`. Unlike servers in workflows it is trusted, so any program and host is allowed."""
+    """`[mcp.NAME]`. Unlike a server in a workflow, it is trusted, so any program and any host is allowed."""
 
     command: str | None = None
     args: Annotated[list[str], expects("a list of strings")] = []
@@ -155,7 +154,7 @@ class ToolsTable(Table):
 
 
 class GraphTable(Table):
-    """`[graphs.NAME]`. A string is short for a table with that `path` or `file`."""
+    """`[graphs.NAME]`. A string stands for a table with only that `path` or `file`."""
 
     path: str | None = None
     file: str | None = None

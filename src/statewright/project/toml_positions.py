@@ -1,8 +1,8 @@
 """The lines on which the tables and keys of a TOML file are defined, and paths in TOML notation.
 
-Neither tomllib nor tomlkit reports positions. But each TOML statement (a table header, or a key with its value) starts
-on a new line and is a valid document by itself. So lines are added to a statement until tomllib accepts it, which is
-where it ends; the parsed document contains its keys.
+Neither tomllib nor tomlkit reports positions. But each TOML statement (a table header, or a key with its value) begins
+on a new line, and is a valid document by itself. So lines are collected until tomllib accepts them: these lines are one
+statement, and the parsed document contains the keys that it defines.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, Final, cast
 from statewright.text import toml_key
 
 Keys = tuple[str | int, ...]
-"""Path of a value: the tables from the outermost, then the key."""
+"""The path of a value: the names of its tables, from the outermost to the innermost, and then its key."""
 
-# The last line of a multi-line statement matches one of these. The parser is not tried after other lines, since parsing
-# a long statement again for each of its lines would take quadratic time. Quotes are only counted, so a comment with
-# three quotes looks like the start of a string; therefore a closing bracket is accepted as the end of a string, too.
+# The last line of a multi-line statement matches one of these. The parser is not tried after other lines, because
+# parsing a long statement again after each of its lines would take quadratic time. Quotes are only counted, so that a
+# comment with three quotes looks like the start of a string. Therefore a closing bracket may also end a string.
 _END_OF_STRING: Final = re.compile(r"""\"""|'''|^\s*\]""")
 _END_OF_LIST: Final = re.compile(r"[\]}]\s*(#.*)?$")
 
@@ -39,7 +39,7 @@ def find_lines(text: str) -> dict[Keys, int]:
             continue
         try:
             paths = list(_iter_paths(tomllib.loads(statement)))
-        except tomllib.TOMLDecodeError:  # it continues on the next line
+        except tomllib.TOMLDecodeError:  # the statement continues on the next line
             continue
         if statement.lstrip().startswith("["):
             table = paths[-1]  # `[a.b]` alone is parsed as nested tables, the innermost of which is last

@@ -1,11 +1,11 @@
 """Masking of secrets, which are recognised by name, by shape, or as known values.
 
 - `is_secret_name` and `SecretNames` recognise the names of fields, headers and variables that contain secrets.
-- `find_secret` and `Redactor` recognise the shapes of secrets in text, and `looks_secret` a name or a shape.
-- `KnownSecrets` finds known values in all their spellings.
+- `find_secret` and `Redactor` recognise the shapes of secrets in text; `looks_secret` checks both a name and a shape.
+- `KnownSecrets` finds known values in all common spellings.
 - `without_secrets` returns an exception that is safe to show.
 
-`HIDDEN` replaces a known value, and `MARK` a value with the name or the shape of a secret.
+`HIDDEN` replaces a known value; `MARK` replaces a value that has the name or the shape of a secret.
 """
 
 from statewright.redaction.exceptions import RedactedError, full_text, iter_chain, without_secrets

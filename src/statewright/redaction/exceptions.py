@@ -1,8 +1,8 @@
 """Masking of secrets in exceptions, whose messages may quote what a library has read.
 
-The exception of a library cannot be changed, because it may compute its text. If an exception or one of its causes,
-which a traceback prints too, contains a secret, copies replace all of them. The copies have no traceback, because the
-local variables in its frames contain the secret as well.
+The exception of a library cannot be changed, because it may compute its text. A traceback also prints the causes of an
+exception. So if the exception or one of its causes contains a secret, all of them are replaced by copies. The copies
+have no traceback, because the local variables in its frames contain the secret as well.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from statewright.redaction.values import Mask
 
 
 class RedactedError(Exception):
-    """The copy of an exception that contained a secret. Its message begins with the type of that exception."""
+    """The copy of an exception that contained a secret. Its message begins with the type of the original exception."""
 
 
 def iter_chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception, its causes and contexts, and the members of groups among them."""
+    """Yield an exception, its causes and contexts, and the members of any exception groups among them."""
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
     while pending:
@@ -40,13 +40,13 @@ def full_text(error: BaseException) -> str:
 
 
 def without_secrets(error: BaseException, mask: Mask) -> BaseException:
-    """Return a copy of an exception without secrets; the exception itself if neither it nor its chain has any."""
+    """Return a copy of an exception without secrets; the exception itself if its whole chain contains none."""
     texts = (text for member in iter_chain(error) for text in (_message_of(member), _details_of(member)))
     return error if all(mask(text) == text for text in texts) else _copy(error, mask)
 
 
 def _copy(error: BaseException, mask: Mask) -> RedactedError:
-    """Return a copy of an exception, with copies of its causes, which a traceback prints too."""
+    """Return a copy of an exception and its causes."""
     copies: dict[int, RedactedError] = {}
     last_copy: RedactedError | None = None
     current: BaseException | None = error
@@ -71,7 +71,7 @@ def _copy_without_cause(error: BaseException, mask: Mask) -> RedactedError:
 
 
 def _masked_line(error: BaseException, mask: Mask) -> str:
-    # Masked without the type, because `InvalidToken: expired` looks like the name and the value of a token.
+    # Only the message is masked, because `InvalidToken: expired` looks like the name and the value of a token.
     return f"{type(error).__name__}: {mask(_message_of(error))}"
 
 

@@ -1,12 +1,13 @@
 """The shapes of secrets in text.
 
-For any text, each pattern takes time in proportion to its length. Unbounded repetitions are possessive (`++`), so they
-never backtrack, and a pattern begins at a character that cannot occur inside one of its repetitions, so no attempt
-reads again what another attempt has read.
+Matching a pattern takes time in proportion to the length of the text, whatever the text is. Unbounded repetitions are
+possessive (`++`), so they never backtrack. A pattern begins at a character that cannot occur inside one of its
+repetitions, so no attempt to match reads again what an earlier attempt has read.
 
 There are two kinds of patterns. Some secrets are recognisable by themselves, such as a key that begins with `sk-`.
-Their patterns have a `noun`, and `find_secret` searches for them in texts that must not contain secrets. Others are
-recognised by their context, such as `password=...`. They are only masked, because harmless explanations look the same.
+Their patterns have a `description`, and `find_secret` searches for them in texts that must not contain secrets. Other
+secrets are recognised by their context, such as `password=...`. They are masked, but `find_secret` does not report
+them, because harmless explanations look the same.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ MARK: Final = "[redacted]"
 
 
 class Pattern(NamedTuple):
-    """A regular expression, with literal texts by which most texts are ruled out quickly."""
+    """A regular expression, with literal strings that quickly rule out most texts."""
 
     regex: re.Pattern[str]
     needles: tuple[str, ...] = ()
-    """Lower-case texts, at least one of which is part of every match. Without any, a match is always tried."""
-    noun: str = ""
-    """The kind of secret in words, if it is recognisable by itself."""
+    """Lower-case strings, at least one of which is part of every match. If empty, the expression is always tried."""
+    description: str = ""
+    """The kind of the secret, such as `a private key`, if the secret is recognisable by itself; else empty."""
 
     def may_match(self, folded: str) -> bool:
-        """Return False if a case-folded text contains none of the needles."""
+        """Return False if a text, which must be case-folded, contains none of the needles."""
         return not self.needles or any(needle in folded for needle in self.needles)
 
 
@@ -48,11 +49,11 @@ def replace_secrets(text: str, patterns: Iterable[Pattern]) -> str:
 
 
 def find_secret(text: str) -> str | None:
-    """Return the noun of a secret in the text that is recognisable by itself; None if there is no such secret."""
+    """Return the description of a secret in the text that is recognisable by itself; None if there is none."""
     folded = text.casefold()
     for pattern in PATTERNS:
-        if pattern.noun and pattern.may_match(folded) and pattern.regex.search(text):
-            return pattern.noun
+        if pattern.description and pattern.may_match(folded) and pattern.regex.search(text):
+            return pattern.description
     return "the number of a payment card" if has_card(text) else None
 
 
@@ -63,29 +64,32 @@ def _mark(match: re.Match[str]) -> str:
 
 _START: Final = r"""(?: (?<![A-Za-z0-9_\-]) | (?<=\\[nrtbf]) | (?<=%[0-9A-Fa-f]{2}) | (?<=\\x[0-9A-Fa-f]{2})
     | (?<=\\u[0-9A-Fa-f]{4}) )"""
-"""The beginning of a secret or header: no letter may precede it, except in an escape: `\\nsk-...`, `%20sk-...`."""
+"""The beginning of a secret or a header. No letter may precede it, except in an escape: `\\nsk-...`, `%20sk-...`."""
 
 # -- secrets that are recognised by their context
 
 _SHORT_NAME: Final = 4
-"""Maximum characters of a name before which there must not be a letter, because ordinary words end in it."""
+"""Maximum length of a name that no letter may precede, because ordinary words end in it."""
 
 
 def _names_regex() -> str:
-    """Return a regular expression for the names of secrets, grouped by their last words."""
-    firsts: dict[str, list[str]] = {}
+    """Return a regular expression for the names of secrets, in which names with the same last word are combined."""
+    qualifiers_by_last_word: dict[str, list[str]] = {}
     for name in SECRET_NAMES:
-        *first, last = split_words(name)
-        firsts.setdefault(last, []).append(r"[_\-.\ ]?".join(first))
-    return "|".join(_name_regex(last, group) for last, group in firsts.items())
+        *first_words, last = split_words(name)
+        qualifiers_by_last_word.setdefault(last, []).append(r"[_\-.\ ]?".join(first_words))
+    return "|".join(_name_regex(last, qualifiers) for last, qualifiers in qualifiers_by_last_word.items())
 
 
-def _name_regex(last: str, firsts: list[str]) -> str:
+def _name_regex(last: str, qualifiers: list[str]) -> str:
+    """Return a regular expression for the names that end in the word `last`.
+
+    A qualifier matches the words before it, and is empty for a name that is a single word.
+    """
     plural = "" if last in WITHOUT_PLURAL or last.endswith("s") else "s?"
-    qualified = [first for first in firsts if first]
-    if len(qualified) == len(firsts):
-        return rf"(?:{'|'.join(qualified)})[_\-.\ ]?{last}{plural}"
-    # The last word is a name by itself, and matches after any text, so its qualified forms are redundant.
+    if all(qualifiers):
+        return rf"(?:{'|'.join(qualifiers)})[_\-.\ ]?{last}{plural}"
+    # The last word alone is a name, and matches after any text, so longer names that end in it are redundant.
     boundary = r"(?<![a-z])" if len(last) <= _SHORT_NAME and last != "pwd" else ""
     return f"{boundary}{last}{plural}"
 
@@ -98,11 +102,11 @@ _VALUES: Final = (
     r"""\\{1,4}+ ' ) (?: [^'\\\n] | \\++(?!') )++""",
     r""") [^\s,;&"'{}()<>\\]++""",
 )
-"""Values in either kind of quotes, the same with escaped quotes, and values without quotes."""
+"""Values in double or single quotes, in escaped double or single quotes, and without quotes."""
 _NAMED: Final = tuple(
     re.compile(rf"(?ix) (?P<kept> (?:{_names_regex()}) [0-9]{{0,4}}+ {_ASSIGNMENT} {value}") for value in _VALUES
 )
-"""A name and its value: `password=...`, `"api_key": "..."`, also in JSON within JSON."""
+"""A name and its value: `password=...`, `"api_key": "..."`, even in JSON within JSON."""
 _NAME_NEEDLES: Final = tuple(sorted({max(split_words(name), key=len) for name in SECRET_NAMES}))
 _HEADER: Final = re.compile(
     rf"""(?ix) (?P<kept> (?: \b | {_START} ) (?:proxy-|set-)? (?:authorization|cookie) {_ASSIGNMENT} \\{{0,4}}+ ["']? )
@@ -114,7 +118,7 @@ _URL_CREDENTIALS: Final = re.compile(
     r"""(?x) (?P<kept>:\\?/\\?/) [^\s/:@?#\[\]]{0,200}+ : [^\s/@?#\[\]]{1,400}+
     (?: @ [^\s/@?#\[\]]{0,400}+ (?=@) ){0,10}+ (?=@)"""
 )
-"""The user and password in a URL, up to the last `@`, because passwords may contain `@` without encoding it."""
+"""The user and the password in a URL, up to the last `@`, because an `@` in a password may not have been encoded."""
 
 # -- secrets that are recognisable by themselves
 
@@ -143,7 +147,7 @@ _PRIVATE_KEY: Final = re.compile(
     r"""(?x) -----BEGIN\ [A-Z0-9 ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----
     (?: [^\-] | -(?!----) )*+ (?: -----END\ [A-Z0-9 ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?----- )?"""
 )
-"""A key in PEM, which may lack its end. The headers of an encrypted key contain single dashes."""
+"""A key in PEM format, which may have been cut off. Single dashes occur in the headers of an encrypted key."""
 _SOCIAL_SECURITY: Final = re.compile(
     r"(?:(?<![\w.\-])|(?<=\\[nrt]))(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d\-])", re.ASCII
 )
@@ -164,7 +168,7 @@ def _patterns() -> Iterator[Pattern]:
 
 
 PATTERNS: Final = tuple(_patterns())
-"""All patterns, in the order in which they are applied. Patterns that match more of the context come first."""
+"""All patterns, in the order in which they are applied. Patterns that match more of the context are applied first."""
 EMAILS: Final = Pattern(_EMAIL, ("@",))
 
 # -- numbers of payment cards: digits, which may be grouped, with a valid checksum (ISO/IEC 7812)
@@ -193,7 +197,7 @@ def is_card(digits: str) -> bool:
 
 
 def _replace_cards_in_groups(text: str, mark: str) -> str:
-    """Replace consecutive groups of digits that form a card number together."""
+    """Replace consecutive groups of digits that together form a card number."""
     groups = list(_GROUP.finditer(text))
     parts: list[str] = []
     end = index = 0

@@ -14,30 +14,31 @@ from statewright.redaction.names import MAX_LENGTH, SECRET_NAMES, SecretNames, i
 from statewright.redaction.patterns import EMAILS, MARK, PATTERNS, Pattern, replace_secrets
 
 MAX_DEPTH: Final = 100
-"""Maximum levels of nesting; values that are nested more deeply are masked as a whole."""
+"""Maximum levels of nested containers. Containers that are nested more deeply are masked as a whole."""
 
 
 class Redactor:
     """Replaces secrets by `[redacted]`: values under the name of a secret, and text that has the shape of one.
 
-    `keys` are additional names, and `patterns` additional regular expressions. If a pattern has a group named `kept`,
-    the text of that group is kept before the mark. `emails` masks email addresses too.
+    `keys` are additional names of secrets, and `patterns` additional regular expressions for their shapes. If a pattern
+    has a group named `kept`, the text of that group is kept before the mark. If `emails` is true, email addresses are
+    masked too.
     """
 
     def __init__(
         self, *, keys: Iterable[str] = (), patterns: Iterable[str | re.Pattern[str]] = (), emails: bool = False
     ) -> None:
         self._names = SecretNames((*SECRET_NAMES, *keys))
-        custom = (Pattern(re.compile(pattern)) for pattern in patterns)
-        self._patterns = (*PATTERNS, *((EMAILS,) if emails else ()), *custom)
+        custom_patterns = (Pattern(re.compile(pattern)) for pattern in patterns)
+        self._patterns = (*PATTERNS, *((EMAILS,) if emails else ()), *custom_patterns)
 
     def text(self, text: str) -> str:
         """Return the text without secrets."""
         return replace_secrets(text, self._patterns)
 
     def value(self, value: Any) -> Any:
-        """Return a value without secrets in its text, at any depth of mappings and collections."""
-        return _Walk(self.text, self._names).redact(value, 0)
+        """Return a value without the secrets in its texts, at any depth of nested mappings and collections."""
+        return _Traversal(self.text, self._names).redact(value, 0)
 
     def is_secret(self, name: str, value: object = "") -> bool:
         """Return True if a value is masked because of its name."""
@@ -49,7 +50,7 @@ def looks_secret(name: str, text: str) -> bool:
     return is_secret_name(name) or replace_secrets(text, PATTERNS) != text
 
 
-class _Walk:
+class _Traversal:
     """One traversal of a value. Parts that occur several times are redacted once."""
 
     def __init__(self, text: Callable[[str], str], names: SecretNames) -> None:
@@ -66,7 +67,7 @@ class _Walk:
             return MARK
         key = id(cast(object, value))
         if key not in self._results:
-            self._results[key] = MARK  # for a value that contains itself
+            self._results[key] = MARK  # used if the value contains itself
             self._results[key] = self._redact_contents(value, depth + 1)
         return self._results[key]
 
@@ -83,7 +84,7 @@ class _Walk:
         return type(value)(redacted) if type(value) in (set, frozenset) else tuple(redacted)
 
     def _redact_mapping(self, value: Mapping[Any, Any], depth: int) -> Any:
-        # The mapping may itself be a name with its value: {"name": "password", "value": "..."}.
+        # The mapping itself may consist of a name and a value: {"name": "password", "value": "..."}.
         name = value.get("name", value.get("key")) if "value" in value else None
         redacted: dict[Any, Any] = {}
         is_changed = False
@@ -95,7 +96,7 @@ class _Walk:
         return redacted if is_changed else value
 
     def _redact_pair(self, pair: Any, depth: int) -> Any:
-        """Redact a pair that may be a name with its value, as in a list of headers."""
+        """Redact a pair that may consist of a name and a value, as in a list of headers."""
         if self._is_secret(pair[0], pair[1]):
             return [pair[0], MARK] if isinstance(pair, list) else (pair[0], MARK)
         return self.redact(pair, depth)

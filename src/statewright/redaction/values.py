@@ -24,7 +24,7 @@ Mask = Callable[[str], str]
 HIDDEN: Final = "***"
 """Replaces a known value."""
 MIN_LENGTH: Final = 6
-"""Minimum characters of a value that is masked. Shorter values may be parts of ordinary words."""
+"""Minimum length of a value that is masked, in characters. Shorter values may be parts of ordinary words."""
 _REDACTOR: Final = Redactor()
 _UNESCAPED_BY_JAVASCRIPT: Final = "!'()*"
 """Characters that `encodeURIComponent` of JavaScript does not escape, in contrast to `quote`."""
@@ -41,7 +41,7 @@ class KnownSecrets:
         """Held while values are added."""
         self._spellings: frozenset[str] = frozenset()
         self._compiled: tuple[frozenset[str], re.Pattern[str]] | None = None
-        """The regular expression, with the spellings from which it was compiled: others may have been added since."""
+        """A regular expression, and the spellings from which it was compiled; others may have been added since."""
         for value in values:
             self.add(value)
 
@@ -55,7 +55,7 @@ class KnownSecrets:
         raise TypeError("KnownSecrets cannot be pickled, so that secrets are not stored or sent by accident.")
 
     def add(self, value: str) -> None:
-        """Add a value, and each of its lines. Those that are too short are ignored."""
+        """Add a value, and each of its lines. A value or line that is too short is ignored."""
         parts = {part for part in (value, value.strip(), *value.splitlines()) if len(part.strip()) >= self._min_length}
         spellings = {spelling for part in parts for spelling in _spellings(part)}
         with self._lock:
@@ -82,7 +82,7 @@ class KnownSecrets:
 
 
 def make_mask(values: Iterable[str]) -> Mask:
-    """Return a function that masks these values in a text, and text with the shape of a secret."""
+    """Return a function that masks these values, and text that has the shape of a secret."""
     secrets = KnownSecrets(values)
     return lambda text: _REDACTOR.text(secrets.mask(text))
 
@@ -109,7 +109,7 @@ def secrets_in_url(url: str) -> Iterator[str]:
 
 
 def secrets_in_settings(settings: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the texts in nested settings, including headers, that have the name or the shape of a secret."""
+    """Yield the texts in nested settings, such as headers, that have the name or the shape of a secret."""
     for name, value in settings.items():
         if isinstance(value, str):
             if looks_secret(name, value):
@@ -119,7 +119,7 @@ def secrets_in_settings(settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def secrets_in_environment(names: Iterable[str], environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values of environment variables; names that are not set or empty are skipped."""
+    """Yield the values of environment variables. Variables that are not set or empty are skipped."""
     yield from (environ[name] for name in names if environ.get(name))
 
 
@@ -132,7 +132,7 @@ def _basic_credentials(encoded: str) -> Iterator[str]:
 
 
 def _spellings(value: str) -> Iterator[str]:
-    """Yield the ways in which software may write a value. They may repeat."""
+    """Yield the ways in which software may write a value; some may be yielded more than once."""
     yield from (value, repr(value)[1:-1])
     yield from _json_spellings(value)
     yield from _html_spellings(value)
@@ -166,9 +166,10 @@ def _url_spellings(value: str) -> Iterator[str]:
 
 
 def _base64_spellings(data: bytes) -> Iterator[str]:
-    """Yield the encodings of data alone, and within other data, without the characters that depend on its neighbours.
+    """Yield the encodings of data by itself, and of data that is surrounded by other data.
 
-    Three bytes become four characters, so the data begins at one of three positions in such a group.
+    Three bytes become a group of four characters, so the data begins at one of three positions in a group. Characters
+    that also depend on surrounding bytes are omitted.
     """
     yield base64.b64encode(data).decode()
     for offset in range(3):

@@ -1,4 +1,4 @@
-"""Conversion of annotations (the required types of answers) to plain data and back.
+"""Conversion of type annotations (the answer types that interrupts require) to plain data and back.
 
 Classes are stored under their registered names, so that reading an annotation imports nothing.
 """
@@ -11,31 +11,35 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 NameOf = Callable[[type[Any]], str | None]
-"""Returns the registered name of a class."""
+"""Returns the registered name of a class; None if the class is not registered."""
 ClassOf = Callable[[str], type[Any] | None]
-"""Returns the class that is registered under a name."""
+"""Returns the class that is registered under a name; None if there is none."""
 
-_SIMPLE: dict[str, Any] = {
-    **{kind.__name__: kind for kind in (str, int, float, bool, bytes, list, dict, tuple, set, frozenset)},
+_TYPES_BY_NAME: dict[str, Any] = {
+    **{cls.__name__: cls for cls in (str, int, float, bool, bytes, list, dict, tuple, set, frozenset)},
     "None": type(None),
     "Any": Any,
 }
-_NAMES = {kind: name for name, kind in _SIMPLE.items()}
+_NAMES_BY_TYPE = {cls: name for name, cls in _TYPES_BY_NAME.items()}
 UNKNOWN: Any = None
-"""Stands for a type that cannot be restored: the node then checks the answer when it receives it."""
+"""Replaces a type that cannot be restored. The answer is then checked only when the node receives it."""
 
 
 def plain_annotation(annotation: Any, name_of: NameOf) -> Any:
-    """Return an annotation, or a JSON Schema, as lists, strings and numbers."""
+    """Return an annotation, or a JSON Schema, as plain data that can be stored.
+
+    The result is None, the name of a built-in type, or a list of a tag (`literal`, `union`, `of`, `class`, `json` or
+    `unknown`) and its arguments.
+    """
     if annotation is None:
         return None
     if isinstance(annotation, dict):  # a JSON Schema
         return ["json", annotation]
     hint: Any = annotation
     if isinstance(hint, type) or hint is Any:
-        simple = _NAMES.get(hint)
-        if simple is not None:
-            return simple
+        built_in_name = _NAMES_BY_TYPE.get(hint)
+        if built_in_name is not None:
+            return built_in_name
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return ["literal", *args]
@@ -43,58 +47,59 @@ def plain_annotation(annotation: Any, name_of: NameOf) -> Any:
         return plain_annotation(args[0], name_of)
     if origin is Union or origin is types.UnionType:
         return ["union", *(plain_annotation(arg, name_of) for arg in args)]
-    if origin in _NAMES:
+    if origin in _NAMES_BY_TYPE:
         plain_args = ["..." if arg is Ellipsis else plain_annotation(arg, name_of) for arg in args]
-        return ["of", _NAMES[origin], *plain_args]
+        return ["of", _NAMES_BY_TYPE[origin], *plain_args]
     name = name_of(annotation) if isinstance(annotation, type) else None
     return ["class", name] if name is not None else ["unknown", repr(annotation)]
 
 
 def restore_annotation(plain: Any, class_of: ClassOf) -> Any:
-    """Reverse `plain_annotation`; return UNKNOWN if a class in it is not registered."""
+    """Return the annotation that `plain_annotation` has converted; UNKNOWN if one of its classes is not registered."""
     if plain is None:
         return None
     if isinstance(plain, str):
-        return _SIMPLE.get(plain, UNKNOWN)
-    kind, *parts = cast("list[Any]", plain)
-    if kind == "literal":
-        return Literal[tuple(parts)]  # pyright: ignore  # not a static expression
-    if kind == "class":
-        return class_of(parts[0])
-    if kind == "json":
-        return parts[0]
-    if kind == "unknown":
+        return _TYPES_BY_NAME.get(plain, UNKNOWN)
+    tag, *plain_args = cast("list[Any]", plain)
+    if tag == "literal":
+        return Literal[tuple(plain_args)]  # pyright: ignore  # not a static expression
+    if tag == "class":
+        return class_of(plain_args[0])
+    if tag == "json":
+        return plain_args[0]
+    if tag == "unknown":
         return UNKNOWN
-    origin: Any = Union if kind == "union" else _SIMPLE[parts.pop(0)]
-    args = tuple(Ellipsis if part == "..." else restore_annotation(part, class_of) for part in parts)
+    origin: Any = Union if tag == "union" else _TYPES_BY_NAME[plain_args.pop(0)]
+    args = tuple(Ellipsis if arg == "..." else restore_annotation(arg, class_of) for arg in plain_args)
     return UNKNOWN if any(arg is UNKNOWN for arg in args) else origin[args]
 
 
-def schema_form(schema: Any) -> str | None:
-    """Return a type or JSON Schema as a string that is the same in every process; None for no schema.
+def canonical_schema(schema: Any) -> str | None:
+    """Return a type or a JSON Schema as a string that is the same in every process; None for no schema.
 
-    Questions are compared by this string, because the type itself may not be restorable.
+    Two questions are considered to have the same schema if these strings are equal. The types themselves cannot be
+    compared, because a stored type cannot always be restored.
     """
-    return None if schema is None else _ADDRESS.sub("", _form(schema))
+    return None if schema is None else _ADDRESS.sub("", _format_canonically(schema))
 
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
-def _form(hint: Any) -> str:
+def _format_canonically(hint: Any) -> str:
     if isinstance(hint, dict):
         import json  # rarely needed
 
         return "json " + json.dumps(hint, sort_keys=True, default=repr)
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return f"Annotated[{_form(args[0])}, {', '.join(map(repr, args[1:]))}]"
+        return f"Annotated[{_format_canonically(args[0])}, {', '.join(map(repr, args[1:]))}]"
     if origin is Union or origin is types.UnionType:
-        return " | ".join(map(_form, args))
+        return " | ".join(map(_format_canonically, args))
     if origin is Literal:
         return f"Literal[{', '.join(map(repr, args))}]"
     if origin is not None and args:
-        return f"{_form(origin)}[{', '.join(map(_form, args))}]"
+        return f"{_format_canonically(origin)}[{', '.join(map(_format_canonically, args))}]"
     if isinstance(hint, type):
         return f"{hint.__module__}.{hint.__qualname__}"
     return repr(hint)

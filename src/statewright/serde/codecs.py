@@ -1,7 +1,8 @@
 """Codecs for types that MessagePack lacks.
 
-The tag of a codec is part of stored data, so its meaning never changes. Values are matched by their exact type; types
-are looked up by name, so that no module is loaded for values that do not occur.
+The tag of a codec is part of stored data, so its meaning never changes. The codec of a value is found by the exact type
+of the value, not by a base class. Types are referred to by name, so that no module is imported for values that do not
+occur.
 """
 
 from __future__ import annotations
@@ -36,11 +37,15 @@ class Codec(NamedTuple):
 CODECS: dict[str, Codec] = {}
 """Codecs by the name of their type."""
 BY_TAG: dict[int, Codec] = {}
+"""Codecs by their tag."""
 
 
-def register_codec(tag: int, kind: str | type, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> None:
-    """Register a codec for a type of Statewright or Python. Users' types are registered with a `Serde` instead."""
-    name = kind if isinstance(kind, str) else type_name(kind)
+def register_codec(tag: int, cls: str | type, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> None:
+    """Register a codec for a type of Statewright or Python, which is given by its class or by its name.
+
+    Users' types are registered with a `Serde` instead.
+    """
+    name = cls if isinstance(cls, str) else type_name(cls)
     codec = Codec(tag, name, encode, decode)
     if BY_TAG.setdefault(tag, codec).type != name:
         raise errors.InternalError(f"The tag {tag} of {name!r} is taken by {BY_TAG[tag].type!r}.")
@@ -58,7 +63,7 @@ _MODULES: Mapping[int, str] = {
     58: "statewright.graph.command",
     59: "statewright.serde.langchain_codec",
 }
-"""Modules that register codecs, by tag. Most belong to higher layers; each is imported when such a value is read."""
+"""Modules that register codecs, by tag. Most belong to higher layers. A module is imported when its tag is read."""
 
 
 def codec_of(tag: int) -> Codec | None:
@@ -68,9 +73,9 @@ def codec_of(tag: int) -> Codec | None:
     return BY_TAG.get(tag)
 
 
-def type_name(kind: type) -> str:
-    """Return the module and name of a type."""
-    return f"{kind.__module__}.{kind.__qualname__}"
+def type_name(cls: type) -> str:
+    """Return the module and the name of a type, joined by a dot."""
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _trimmed(*parts: Any) -> list[Any]:
@@ -110,7 +115,9 @@ def _decode_zone(stored: Any) -> tzinfo | None:
         try:
             return ZoneInfo(stored)
         except ZoneInfoNotFoundError:
-            raise SerdeError(f"the time zone {stored!r}", "this machine does not know it. Install tzdata") from None
+            raise SerdeError(
+                f"the time zone {stored!r}", "it is not in the time zone database of this machine. Install tzdata"
+            ) from None
     if isinstance(stored, list):
         seconds, name = cast("list[Any]", stored)
         return timezone(timedelta(seconds=seconds), name)
@@ -121,8 +128,8 @@ def _encode_time(value: datetime | time) -> list[Any]:
     return [value.replace(tzinfo=None, fold=0).isoformat(), _encode_zone(value.tzinfo), value.fold]
 
 
-def _decode_time(kind: type[datetime] | type[time], parts: Sequence[Any]) -> datetime | time:
-    return kind.fromisoformat(parts[0]).replace(tzinfo=_decode_zone(parts[1]), fold=parts[2])
+def _decode_time(cls: type[datetime] | type[time], parts: Sequence[Any]) -> datetime | time:
+    return cls.fromisoformat(parts[0]).replace(tzinfo=_decode_zone(parts[1]), fold=parts[2])
 
 
 register_codec(5, datetime, _encode_time, partial(_decode_time, datetime))
@@ -134,7 +141,7 @@ register_codec(
 
 
 def _function_of(module: str, name: str) -> Callable[..., Any]:
-    """Return a function that imports a module when it is called, and calls the function `name` in it."""
+    """Return a function that, when it is called, imports a module and calls the function `name` of the module."""
 
     def call(value: Any) -> Any:
         return getattr(importlib.import_module(module), name)(value)
@@ -203,8 +210,8 @@ def _decode_dtype(stored: Any) -> Any:
 
 def _decode_array(parts: Sequence[Any]) -> Any:
     numpy = importlib.import_module("numpy")
-    # A bytearray, because an array that shares the memory of bytes is read-only. A memoryview, because for an integer
-    # in damaged or tampered data, bytearray would allocate that many bytes.
+    # The bytearray makes the array writable; one that shares the memory of bytes would be read-only. The memoryview
+    # rejects an integer in damaged or tampered data, for which bytearray would allocate that many bytes.
     return numpy.frombuffer(bytearray(memoryview(parts[2])), dtype=_decode_dtype(parts[0])).reshape(parts[1])
 
 
@@ -224,7 +231,7 @@ BY_TAG[25] = NUMPY_SCALAR
 
 
 def _encode_exception(error: BaseException) -> Any:
-    """Return the name of the class, the message, the notes, and arguments other than the message."""
+    """Return the name of the class, the message, the notes and, unless they are just the message, the arguments."""
     name = error.kind if isinstance(error, StoredError) else type_name(type(error))
     text, args = str(error), error.args
     parts = [name, text, [str(note) for note in getattr(error, "__notes__", ())]]
@@ -247,16 +254,19 @@ def _decode_exception(parts: Sequence[Any]) -> BaseException:
 
 
 def _rebuild_exception(name: str, text: str, candidates: Sequence[Sequence[Any]]) -> BaseException | None:
-    """Return an exception with the first arguments that give it the message `text`; None if none do."""
+    """Return an exception with the first of the candidate arguments that give it the message `text`.
+
+    Returns None if no candidate does, or if the class is not an exception of Python or Statewright.
+    """
     module_name, _, class_name = name.rpartition(".")
     module: Any = {"builtins": builtins, errors.__name__: errors}.get(module_name)
-    kind: Any = getattr(module, errors.FORMER_NAMES.get(class_name, class_name), None)
-    if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+    cls: Any = getattr(module, errors.FORMER_NAMES.get(class_name, class_name), None)
+    if not (isinstance(cls, type) and issubclass(cls, BaseException)):
         return None
     for args in candidates:
         try:
             # Statewright's errors compose their message in `__init__`, which must not be called with the message.
-            error = kind(*args) if module is builtins else kind.__new__(kind, *args)
+            error = cls(*args) if module is builtins else cls.__new__(cls, *args)
         except Exception:  # the class requires other arguments, as ExceptionGroup does
             continue
         error.args = tuple(args)
@@ -286,7 +296,7 @@ def _encode_message(message: Message) -> Any:
 
 
 def _decode_message(parts: list[Any]) -> Message:
-    if len(parts) == 3:  # nearly always
+    if len(parts) == 3:  # nearly all messages, handled first for speed
         content, role, message_id = parts
         return Message(content, ROLES[role] if type(role) is int else role, whole_id(message_id))
     content, role, *optional = parts

@@ -5,10 +5,10 @@ belongs to Python or Statewright (`codecs.py`). Values of other types are refuse
 that names their path. Reading never imports, calls or creates anything that stored data chooses, so a tampered file
 cannot run code. Types are marked by extension tags, because a marker key in a dict could also occur in user data.
 
-*Speed.* `encode` first lets ormsgpack pack the value, with a callback for each value of a type that MessagePack lacks.
-That is fast, but packs a bytearray as bytes, and its errors have no path. So if there may be a bytearray, or after an
-error, the value is converted again by `_to_packable`, which walks it in Python. That knows the path of each part, and
-also handles big integers, lone surrogates and dict keys that MessagePack lacks.
+*Speed.* `encode` first lets ormsgpack pack the value, which calls back for each value of a type that MessagePack lacks.
+That is fast, but ormsgpack packs a bytearray as bytes, and its errors do not contain a path. So after an error, or if
+the value contains a bytearray, it is converted again by `_to_packable`, which traverses it in Python. This method knows
+the path of each part, and also handles big integers, lone surrogates, and dict keys that MessagePack lacks.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from statewright.serde.classes import Decoder, Encoder, Upgrade, conversions_of,
 from statewright.serde.codecs import BY_TAG, CODECS, EXCEPTION, NUMPY_SCALAR, Codec, codec_of, type_name
 
 OBJECT = 1
-"""The tag of a value of a registered type: the name of the type and the encoded value."""
+"""The tag of values of registered types, which are stored as the registered name of the type and the encoded value."""
 _MAX_DEPTH = 200
-"""Levels of nested containers; ormsgpack fails at about a thousand."""
+"""Maximum levels of nested containers; ormsgpack fails at about a thousand."""
 _OPTIONS = (
     ormsgpack.OPT_PASSTHROUGH_BIG_INT
     | ormsgpack.OPT_PASSTHROUGH_DATACLASS
@@ -39,9 +39,9 @@ _OPTIONS = (
 )
 # Only for dicts whose keys are all native: with this option, ormsgpack writes dates and enum members as strings.
 _NATIVE_KEY_OPTIONS = _OPTIONS | ormsgpack.OPT_NON_STR_KEYS
-_NATIVE = (bool, float, bytes, list, memoryview, type(None))
-"""The types that MessagePack supports, except str, int and dict, of which some values need a codec."""
-_NO_BYTEARRAY = frozenset({str, int, float, bool, bytes, type(None)})
+_NATIVE_TYPES = (bool, float, bytes, list, memoryview, type(None))
+"""The types that MessagePack supports, except str, int and dict, because some of their values need a codec."""
+_TYPES_WITHOUT_BYTEARRAY = frozenset({str, int, float, bool, bytes, type(None)})
 """Types whose values cannot contain a bytearray."""
 _NATIVE_KEYS = (str, int, float, bool, bytes, type(None))
 """The types of dict keys that MessagePack supports."""
@@ -63,19 +63,19 @@ class Serde:
         self._by_type: dict[type, _Registration] = {}
         self._by_name: dict[str, _Registration] = {}
         self._codecs: dict[type, Codec | None] = {}
-        # A callback for each level of nesting, which is limited because reading needs a Python frame for each level.
-        self._callbacks = tuple(partial(self._extension, depth) for depth in range(_MAX_DEPTH))
+        # One callback for each level of nesting. The depth is limited, because reading needs a Python frame per level.
+        self._callbacks = tuple(partial(self._to_extension, depth) for depth in range(_MAX_DEPTH))
         self.allow(types)
 
     def allow(self, types: Iterable[type]) -> None:
-        """Register the classes that are not known yet, under their modules and names."""
-        for kind in types:
-            if not self.knows(kind):
-                self.register(kind)
+        """Register the classes whose values cannot be stored yet, under their modules and names."""
+        for cls in types:
+            if not self.knows(cls):
+                self.register(cls)
 
     def register(
         self,
-        kind: type,
+        cls: type,
         *,
         name: str | None = None,
         former_names: Sequence[str] = (),
@@ -89,19 +89,19 @@ class Serde:
         version of the class to the current ones. Classes other than dataclasses, pydantic models, enums and named
         tuples need `encode`, which returns a value that can be stored, and `decode`. Raises SerdeError without them.
         """
-        encode, decode = (encode, decode) if encode and decode else conversions_of(kind, upgrade)
-        registration = _Registration(kind, name or type_name(kind), encode, decode)
-        self._by_type[kind] = registration
+        encode, decode = (encode, decode) if encode and decode else conversions_of(cls, upgrade)
+        registration = _Registration(cls, name or type_name(cls), encode, decode)
+        self._by_type[cls] = registration
         for known_name in (registration.name, *former_names):
             self._by_name[known_name] = registration
 
-    def knows(self, kind: type) -> bool:
-        """Return whether values of a class can be stored."""
-        return kind in self._by_type or kind in _NATIVE or self._codec(kind) is not None
+    def knows(self, cls: type) -> bool:
+        """Return True if values of a class can be stored."""
+        return cls in self._by_type or cls in _NATIVE_TYPES or self._codec(cls) is not None
 
-    def name_of(self, kind: type[Any]) -> str | None:
+    def name_of(self, cls: type[Any]) -> str | None:
         """Return the name under which values of a class are stored; None if it is not registered."""
-        registration = self._by_type.get(kind)
+        registration = self._by_type.get(cls)
         return registration.name if registration is not None else None
 
     def class_of(self, name: str) -> type[Any] | None:
@@ -110,17 +110,21 @@ class Serde:
         return registration.type if registration is not None else None
 
     def encode(self, value: Any, where: str = "value") -> bytes:
-        """Return a value as bytes. Raises SerdeError with the path, from `where`, to a part that cannot be stored."""
+        """Return a value as bytes.
+
+        Raises SerdeError for a part of the value that cannot be stored, with the path of the part, which begins with
+        `where`.
+        """
         try:
             packed = ormsgpack.packb(value, self._callbacks[0], _OPTIONS)
         except Exception:  # the slower conversion either succeeds or raises an error with the path
             return self._encode_slowly(value, where)
         # ormsgpack packs a bytearray as bytes without a callback. Search for one only if there may be bytes.
-        may_hold_bytes = b"\xc4" in packed or b"\xc5" in packed or b"\xc6" in packed  # the headers of bytes
-        return self._encode_slowly(value, where) if may_hold_bytes and self._holds_bytearray(value) else packed
+        may_contain_bytes = b"\xc4" in packed or b"\xc5" in packed or b"\xc6" in packed  # the headers of bytes
+        return self._encode_slowly(value, where) if may_contain_bytes and self._contains_bytearray(value) else packed
 
     def decode(self, data: bytes) -> Any:
-        """Return the value of encoded bytes. Raises SerdeError for unknown types, DamagedDatabase for invalid bytes."""
+        """Return the value that was encoded. Raises SerdeError for unknown types, DamagedDatabase for invalid bytes."""
         errors: list[BaseException] = []
         try:
             return self._unpack(data, errors)
@@ -132,8 +136,8 @@ class Serde:
 
     # -- writing
 
-    def _extension(self, depth: int, value: object) -> ormsgpack.Ext:
-        """Return a value of a type that MessagePack lacks as an extension. A callback of ormsgpack."""
+    def _to_extension(self, depth: int, value: object) -> ormsgpack.Ext:
+        """Return a value of a type that MessagePack lacks as an extension. ormsgpack calls this."""
         registration = self._by_type.get(type(value))
         if registration is not None:
             tag, plain = OBJECT, [registration.name, registration.encode(value)]
@@ -147,69 +151,72 @@ class Serde:
     def _encode_slowly(self, value: Any, where: str) -> bytes:
         return ormsgpack.packb(self._to_packable(value, where, 0), None, _NATIVE_KEY_OPTIONS)
 
-    def _holds_bytearray(self, value: Any) -> bool:
-        """Return whether a value contains a bytearray. Not recursive: calls would cost more than packing the value."""
+    def _contains_bytearray(self, value: Any) -> bool:
+        """Return True if a value contains a bytearray.
+
+        It is not recursive, because function calls would take longer than packing the value.
+        """
         stack: list[Any] = [value]
         while stack:
             part = stack.pop()
-            kind = cast("type[Any]", type(part))
-            if kind is bytearray:
+            cls = cast("type[Any]", type(part))
+            if cls is bytearray:
                 return True
-            if kind is dict:
+            if cls is dict:
                 items: Iterable[Any] = part.values()
-            elif kind is list or kind is tuple:
+            elif cls is list or cls is tuple:
                 items = part
             else:
-                conversion = self._by_type.get(kind) or self._codec(kind)
+                conversion = self._by_type.get(cls) or self._codec(cls)
                 items = (conversion.encode(part),) if conversion is not None else ()
-            stack.extend([item for item in items if type(item) not in _NO_BYTEARRAY])
+            stack.extend([item for item in items if type(item) not in _TYPES_WITHOUT_BYTEARRAY])
         return False
 
-    def _codec(self, kind: type) -> Codec | None:
+    def _codec(self, cls: type) -> Codec | None:
         try:
-            return self._codecs[kind]
+            return self._codecs[cls]
         except KeyError:
-            codec = self._codecs[kind] = _codec_of(kind)
+            codec = self._codecs[cls] = _codec_of(cls)
             return codec
 
     def _to_packable(self, value: Any, path: str, depth: int) -> Any:
-        """Return a value with extensions for everything that MessagePack lacks.
+        """Return a value in which everything that MessagePack lacks is replaced by an extension.
 
-        Raises SerdeError with the path to a part that cannot be stored.
+        Raises SerdeError with the path of a part that cannot be stored.
         """
         if depth > _MAX_DEPTH:
             raise SerdeError(path, "it is nested too deep, or contains itself")
-        kind = cast("type[Any]", type(value))
-        if kind is str:
+        cls = cast("type[Any]", type(value))
+        if cls is str:
             return value if is_unicode(value) else self._codec_extension(CODECS["builtins.str"], value, path, depth)
-        if kind is int:
+        if cls is int:
             if -(2**63) <= value < 2**64:
                 return value
             return self._codec_extension(CODECS["builtins.int"], value, path, depth)
-        if value is None or kind in (bool, float, bytes):
+        if value is None or cls in (bool, float, bytes):
             return value
-        if kind is memoryview:
+        if cls is memoryview:
             return bytes(value)
-        if kind is list:
+        if cls is list:
             return [self._to_packable(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)]
-        if kind is dict:
+        if cls is dict:
             if not all(type(key) in _NATIVE_KEYS and _is_native_key(key) for key in value):
                 return self._dict_extension(value, path, depth)
             return {key: self._to_packable(item, _path_of(path, key), depth + 1) for key, item in value.items()}
-        registration = self._by_type.get(kind)
+        registration = self._by_type.get(cls)
         if registration is not None:
             return self._object_extension(registration, value, path, depth)
-        codec = self._codec(kind)
+        codec = self._codec(cls)
         if codec is None:
             raise SerdeError(
                 path,
-                f"its type {type_name(kind)} is not known. Name the type in the annotations of the state, "
-                f"or register it: saver.serde.register({kind.__name__})",
+                f"its type {type_name(cls)} is not registered. Name the type in the annotations of the state, "
+                f"or register it: saver.serde.register({cls.__name__})",
             )
         return self._codec_extension(codec, value, path, depth)
 
     def _dict_extension(self, value: dict[Any, Any], path: str, depth: int) -> ormsgpack.Ext:
-        """Return a dict with keys that MessagePack lacks as an extension that contains pairs."""
+        """Return a dict with keys that MessagePack lacks as an extension, which contains a list of pairs."""
         to_packable = self._to_packable
         pairs = [
             [to_packable(key, f"a key of {path}", depth + 1), to_packable(item, _path_of(path, key), depth + 1)]
@@ -218,7 +225,7 @@ class Serde:
         return ormsgpack.Ext(CODECS["builtins.dict"].tag, ormsgpack.packb(pairs, None, _NATIVE_KEY_OPTIONS))
 
     def _object_extension(self, registration: _Registration, value: Any, path: str, depth: int) -> ormsgpack.Ext:
-        plain = _call(registration.encode, value, path)
+        plain = _call_encoder(registration.encode, value, path)
         if registration.encode is encode_pydantic:  # a list of parts, whose indexes do not belong in an error's path
             packable = [self._to_packable(part, path, depth + 1) for part in plain]
         else:
@@ -226,13 +233,16 @@ class Serde:
         return ormsgpack.Ext(OBJECT, ormsgpack.packb([registration.name, packable], None, _NATIVE_KEY_OPTIONS))
 
     def _codec_extension(self, codec: Codec, value: Any, path: str, depth: int) -> ormsgpack.Ext:
-        packable = self._to_packable(_call(codec.encode, value, path), path, depth + 1)
+        packable = self._to_packable(_call_encoder(codec.encode, value, path), path, depth + 1)
         return ormsgpack.Ext(codec.tag, ormsgpack.packb(packable, None, _NATIVE_KEY_OPTIONS))
 
     # -- reading
 
     def _unpack(self, data: bytes, errors: list[BaseException]) -> Any:
-        """Return the value of packed bytes. Nested errors are appended to `errors`, because ormsgpack hides them."""
+        """Return the value of packed bytes.
+
+        Errors in extensions are appended to `errors`, innermost first, because ormsgpack replaces them by its own.
+        """
         unpack, codecs, options = ormsgpack.unpackb, BY_TAG, ormsgpack.OPT_NON_STR_KEYS
 
         def unpack_extension(tag: int, packed: bytes) -> Any:
@@ -269,22 +279,22 @@ class Serde:
             raise SerdeError(name, f"its class does not accept the stored value: {error}") from error
 
 
-def _codec_of(kind: type) -> Codec | None:
+def _codec_of(cls: type) -> Codec | None:
     """Return the codec for a type of Python, Statewright or a supported library; None if there is none."""
-    codec = CODECS.get(type_name(kind))
+    codec = CODECS.get(type_name(cls))
     if codec is not None:
         return codec
-    if issubclass(kind, BaseException):
+    if issubclass(cls, BaseException):
         return EXCEPTION
-    if kind.__module__.startswith("langchain_core."):
-        from statewright.serde.langchain_codec import codec_for  # few states contain LangChain messages
+    if cls.__module__.startswith("langchain_core."):
+        from statewright.serde.langchain_codec import codec_for  # imported here, as few states need it
 
-        return codec_for(cast("type[Any]", kind))
-    return NUMPY_SCALAR if any(type_name(base) == "numpy.generic" for base in kind.__mro__) else None
+        return codec_for(cast("type[Any]", cls))
+    return NUMPY_SCALAR if any(type_name(base) == "numpy.generic" for base in cls.__mro__) else None
 
 
-def _call(encode: Encoder, value: Any, path: str) -> Any:
-    """Return the encoded value. Raises SerdeError with the path for any exception of the encoder."""
+def _call_encoder(encode: Encoder, value: Any, path: str) -> Any:
+    """Return the encoded value. Raises SerdeError, which names the path, if the encoder raises an exception."""
     try:
         return encode(value)
     except StatewrightError:
@@ -300,5 +310,5 @@ def _is_native_key(key: Any) -> bool:
 
 
 def _path_of(path: str, key: object) -> str:
-    """Return the path of a dict's item."""
+    """Return the path of the item under a key of the dict at `path`."""
     return f"{path}.{key}" if isinstance(key, str) and key.isidentifier() else f"{path}[{key!r}]"

@@ -56,8 +56,7 @@ def problems(document: Any, **options: Any) -> list[Problem]:
         ({}, "'ownerName' is missing. Write ownerName = \"Ann\"."),
         (
             {"ownerName": "a", "pet": 1},
-            "In 'pet': The key 'pet' is not known. Did you mean 'pets'? "
-            "Keys: favourite, nickname, ownerName, pets, size, tool.",
+            "In 'pet': Unknown key 'pet'. Did you mean 'pets'? Keys: favourite, nickname, ownerName, pets, size, tool.",
         ),
         ({"ownerName": None}, "In 'ownerName': It must be a string, but is null: null."),
         ({"ownerName": "a", "size": "big"}, "In 'size': It must be a number, but is a string: \"big\"."),
@@ -69,7 +68,7 @@ def problems(document: Any, **options: Any) -> list[Problem]:
         ),
         (
             {"ownerName": "a", "pets": [{"kind": "cat", "live": 1}]},
-            "In 'pets[0].live': The key 'live' is not known. Did you mean 'lives'? Keys: kind, lives.",
+            "In 'pets[0].live': Unknown key 'live'. Did you mean 'lives'? Keys: kind, lives.",
         ),
         (
             {"ownerName": "a", "pets": [{"kind": "cat", "lives": True}]},

@@ -30,7 +30,7 @@ def test_values_are_strings_of_limited_length() -> None:
 
 
 def test_each_owner_has_its_own_limit() -> None:
-    values = LabelValues(3, most_per_owner=2)
+    values = LabelValues(3, max_per_owner=2)
     assert [values(name, owner="greedy") for name in "abcd"] == [("a",), ("b",), ("other",), ("other",)]
     assert [values(name, owner="modest") for name in "xa"] == [("x",), ("a",)]
     assert [values(name) for name in "pqrs"] == [("p",), ("q",), ("r",), ("other",)]

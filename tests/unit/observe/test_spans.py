@@ -55,7 +55,7 @@ def test_an_entered_span_is_current_until_it_is_left(bench: Bench) -> None:
     assert trace.get_current_span() is not opened.span
     bench.spans.enter(opened)
     assert trace.get_current_span() is opened.span
-    assert bench.spans.has_current
+    assert bench.spans.has_current_span
     bench.spans.leave(opened)
     assert trace.get_current_span() is before
     bench.spans.leave(opened)  # leaving it again has no effect
@@ -90,7 +90,7 @@ def test_an_error_is_recorded_without_secrets(bench: Bench) -> None:
 
 def test_an_error_may_be_recorded_by_name_only(bench: Bench) -> None:
     opened = bench.spans.open("a", {}, 1)
-    bench.spans.close(opened, 2, error=ValueError("x"), in_full=False)
+    bench.spans.close(opened, 2, error=ValueError("x"), with_traceback=False)
     assert (bench.ended[0].events, bench.ended[0].status.description) == ((), "ValueError: x")
 
 

@@ -185,9 +185,7 @@ def test_unknown_keys_cause_warnings_with_suggestions(folder: Path) -> None:
     text = "asistants = 1\n[assistants.a]\nprompt = 'x'\nmodle = 'y'\n[defaults]\nmax_item = 3\n"
     messages = read_warnings(text, folder)
     assert messages[0].startswith(
-        "In 'asistants' (line 1, column 1): The key 'asistants' is not known. Did you mean 'assistants'?"
+        "In 'asistants' (line 1, column 1): Unknown key 'asistants'. Did you mean 'assistants'?"
     )
-    assert (
-        "In 'assistants.a.modle' (line 4, column 1): The key 'modle' is not known. Did you mean 'model'?" in messages[2]
-    )
+    assert "In 'assistants.a.modle' (line 4, column 1): Unknown key 'modle'. Did you mean 'model'?" in messages[2]
     assert "Did you mean 'max_items'? Keys: max_concurrency, max_items, model, provider." in messages[3]

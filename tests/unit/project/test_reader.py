@@ -54,11 +54,11 @@ def test_4_1_11_values_in_sections_with_secrets_are_not_quoted(section: str, tmp
 
 def test_a_missing_file_is_a_warning(tmp_path: Path) -> None:
     reader = Reader("", tmp_path)
-    assert reader.resolve_path("x", ("a",), exists=Path.is_dir, noun="folder") == tmp_path / "x"
+    assert reader.resolve_path("x", ("a",), exists=Path.is_dir, description="folder") == tmp_path / "x"
     assert reader.warnings[0].message == "Folder 'x' does not exist."
 
 
 def test_a_missing_key_has_the_position_of_its_nearest_parent(tmp_path: Path) -> None:
     reader = Reader("[a]\nx = [1]", tmp_path)
-    marks = [reader.mark(("a", "x", 0)), reader.mark(("a", "y")), reader.mark(("b",))]
+    marks = [reader.find_position(("a", "x", 0)), reader.find_position(("a", "y")), reader.find_position(("b",))]
     assert marks == [(2, 1), (1, 1), (0, 0)]

@@ -35,7 +35,11 @@ def test_limits_are_read_by_workspace(folder: Path, text: str, expected: Any) ->
         ("token_per_day = 5", "spending_limits.token_per_day", "Did you mean 'tokens_per_day'?"),
         ("[spending_limits.sales]\nrequests_per_day = 1.5", "spending_limits.sales.requests_per_day", "whole number"),
         ("[spending_limits.sales]", "spending_limits.sales", "It sets no limits."),
-        ('cost_per_day = 1\n[spending_limits."*"]\ncost_per_day = 2', "spending_limits", "Set them in one of the two"),
+        (
+            'cost_per_day = 1\n[spending_limits."*"]\ncost_per_day = 2',
+            "spending_limits",
+            "Set them in only one of the two",
+        ),
     ],
 )
 def test_problems_name_the_key(folder: Path, text: str, path: str, expected: str) -> None:

@@ -683,7 +683,7 @@ def test_a_decoded_array_is_writable(numpy: Any) -> None:
     [
         (lambda np: np.array([object()]), "contains objects. Store a list"),
         (lambda np: np.zeros(1, dtype=np.dtype([("a", "i1"), ("b", "f8")], align=True)), "gaps between its fields"),
-        (lambda np: np.ma.array([1]), "MaskedArray is not known"),
+        (lambda np: np.ma.array([1]), "MaskedArray is not registered"),
     ],
 )
 def test_unsupported_arrays_are_refused_with_their_path(numpy: Any, make: Any, message: str) -> None:

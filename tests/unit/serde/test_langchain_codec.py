@@ -39,15 +39,15 @@ def test_a_custom_subclass_of_a_message_is_refused() -> None:
     class OwnMessage(core.HumanMessage):
         pass
 
-    with pytest.raises(SerdeError, match="OwnMessage is not known"):
+    with pytest.raises(SerdeError, match="OwnMessage is not registered"):
         Serde().encode(OwnMessage("x"))
 
 
 def test_a_value_that_cannot_be_stored_is_refused_with_its_path() -> None:
-    with pytest.raises(SerdeError, match=r"value.*artifact.*type builtins.object is not known"):
+    with pytest.raises(SerdeError, match=r"value.*artifact.*type builtins.object is not registered"):
         Serde().encode(core.ToolMessage("3", tool_call_id="c1", artifact=object()))
 
 
 def test_unknown_message_classes_are_not_decoded() -> None:
-    with pytest.raises(ValueError, match="message class 'BaseMessage' does not exist"):
+    with pytest.raises(ValueError, match="'BaseMessage' is not a supported LangChain message class"):
         CODEC.decode(["BaseMessage", {}])

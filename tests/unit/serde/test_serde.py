@@ -699,7 +699,9 @@ def test_a_value_that_cannot_be_stored_is_refused_with_its_path(value: Any, path
 
 def test_a_refusal_suggests_how_to_register_the_type() -> None:
     message = str(encode_error({"point": [Point(1)]}))
-    assert message.startswith(f"values.point[0] cannot be stored or read: its type {type_name(Point)} is not known.")
+    assert message.startswith(
+        f"values.point[0] cannot be stored or read: its type {type_name(Point)} is not registered."
+    )
     assert "Name the type in the annotations of the state" in message
     assert "saver.serde.register(Point)" in message
 

@@ -101,5 +101,5 @@ def test_labels_of_a_run_count_towards_the_limit_of_its_workspace() -> None:
     text = metrics.render().decode()
     assert 'statewright_run_seconds_count{graph="lead"' in text
     metrics.record_run_start("run_of_another", "another")
-    assert metrics._graphs("theirs", owner="another") == ("theirs",)
-    assert metrics._graphs("more", owner="another") == ("other",)
+    assert metrics._graph_labels("theirs", owner="another") == ("theirs",)
+    assert metrics._graph_labels("more", owner="another") == ("other",)

@@ -1,4 +1,4 @@
-"""The command `statewright chat`, and the loop that reads the lines of a conversation and handles them."""
+"""The command `statewright chat`, and the loop that reads and handles the lines that the user types."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def chat(
         try:
             raise SystemExit(Conversation(chat_target, saved, display, loop).run())
         except KeyboardInterrupt:
-            display.exit()
+            display.move_to_new_line()
             raise SystemExit(CANCELLED) from None
 
 
@@ -85,7 +85,7 @@ class Conversation:
         self._select_thread(saved)
 
     def _select_thread(self, saved: SavedRun) -> None:
-        """Talk on another thread."""
+        """Continue the conversation on another thread."""
         prompt = QuestionPrompt(self._lines, self._display)
         self._saved = saved
         self._turns = TurnRunner(self._target, saved.thread, self._display, prompt, self._loop)
@@ -99,36 +99,39 @@ class Conversation:
                 break
             if line.strip():
                 outcome = self._handle_line(line.strip(), outcome)
-        if self._turns.thread_status().waits:
+        if self._turns.thread_status().is_waiting:
             return WAITING
         return FAILED if outcome == "failed" and not self._lines.is_terminal else DONE
 
     def _open_thread(self) -> TurnOutcome:
-        """Show the thread, and resume it if it waits for an answer."""
+        """Show the thread, and resume it if it is waiting for an answer."""
         self._show_thread()
         if self._lines.is_terminal:
-            self._display.hint("Type /help for the commands. Ctrl-C stops an answer, Ctrl-D exits.")
+            self._display.show_hint("Type /help for the commands. Ctrl-C stops an answer, Ctrl-D exits.")
         status = self._turns.thread_status()
-        if status.waits:
+        if status.is_waiting:
             return self._handle_pending_commands(self._turns.resume())
         if status.is_unfinished:
-            self._display.hint("The last turn was not finished. /retry continues it.")
+            self._display.show_hint("The last turn was not finished. /retry continues it.")
         return "done"
 
     def _handle_line(self, line: str, previous: TurnOutcome) -> TurnOutcome:
-        """Handle a line, and return the outcome of the last turn: `previous` if the line does not run one."""
+        """Handle a line. Return the outcome of the turn that it runs, or `previous` if it does not run a turn."""
         command = read_command(line)
         if command is not None:
             return self._run_command(command, previous)
         try:
             check_is_not_command(line)
         except UsageError as error:
-            self._display.error(str(error))
+            self._display.show_error(str(error))
             return previous
         return self._handle_pending_commands(self._turns.say(line))
 
     def _handle_pending_commands(self, outcome: TurnOutcome) -> TurnOutcome:
-        """Run commands that were typed instead of an answer, and ask again after each. Return the final outcome."""
+        """Run slash commands that were typed instead of an answer, and ask the question again after each of them.
+
+        Return the outcome of the last turn.
+        """
         while (command := self._turns.pending_command) is not None:
             self._turns.pending_command = None
             turns = self._turns
@@ -149,26 +152,26 @@ class Conversation:
                 self._show_thread()
                 return "done"
             case "thread":
-                self._display.line(self._describe_thread())
+                self._display.show_lines(self._describe_thread())
             case "history":
                 self._show_history()
             case "retry":
                 return self._retry(previous)
             case "skip":
-                self._display.line("Your next message starts a new turn.")
+                self._display.show_lines("Your next message starts a new turn.")
             case _:
-                self._display.line(format_commands())
+                self._display.show_lines(format_commands())
         return previous
 
     def _retry(self, previous: TurnOutcome) -> TurnOutcome:
         status = self._turns.thread_status()
-        if not (status.is_unfinished or status.waits):
-            self._display.line("There is nothing to retry: the last turn was finished.")
+        if not (status.is_unfinished or status.is_waiting):
+            self._display.show_lines("There is nothing to retry: the last turn was finished.")
             return previous
         return self._handle_pending_commands(self._turns.resume())
 
     def _show_thread(self) -> None:
-        self._display.hint(self._describe_thread())
+        self._display.show_hint(self._describe_thread())
 
     def _describe_thread(self) -> str:
         hint = (
@@ -181,6 +184,6 @@ class Conversation:
     def _show_history(self) -> None:
         messages = self._turns.past_messages()
         for speaker, text in messages:
-            self._display.line(f"{speaker}: {text}")
+            self._display.show_lines(f"{speaker}: {text}")
         if not messages:
-            self._display.line("There are no messages yet.")
+            self._display.show_lines("There are no messages yet.")

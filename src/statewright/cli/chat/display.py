@@ -17,11 +17,11 @@ from statewright.models import Usage
 from statewright.text import printable, shorten
 
 DIM, RED, BOLD, BLUE = "2", "31", "1", "34"
-"""ANSI codes of styles."""
+"""ANSI codes of text styles."""
 _DEFAULT_WIDTH: Final = 160
 """The maximum length of a note if there is no terminal, in characters."""
 _MIN_WIDTH: Final = 10
-"""The length to which notes are cut on a narrower terminal, in characters."""
+"""The minimum length to which notes are cut, even on a narrower terminal, in characters."""
 
 
 class Display:
@@ -31,13 +31,13 @@ class Display:
         self._reasoning = reasoning
         self._quiet = quiet
         self._show_speakers = show_speakers
-        self._pieces = OutputSequencer()
-        self._unfinished: IO[str] | None = None
+        self._sequencer = OutputSequencer()
+        self._unfinished_stream: IO[str] | None = None
         """The stream whose last line has no line break yet, if any."""
         self._is_in_message = False
-        """True while a message is being written."""
-        self._shows_activity = False
-        """True while the activity indicator is on the screen."""
+        """True while the text of a message is being written."""
+        self._is_indicator_shown = False
+        """True while the activity indicator `…` is on the screen."""
         self.last_text = ""
         """The text of the last message of the current run."""
 
@@ -45,44 +45,44 @@ class Display:
 
     def begin_turn(self) -> None:
         """Begin a turn."""
-        self._pieces = OutputSequencer()
+        self._sequencer = OutputSequencer()
 
     def end_turn(self) -> None:
-        """End the turn, and show its token usage if known."""
-        if usage := format_usage(self._pieces.usage):
-            self.hint(usage)
+        """End the turn, and show its token usage if it is known."""
+        if usage := format_usage(self._sequencer.usage):
+            self.show_hint(usage)
 
     def begin_run(self) -> None:
         """Begin a run. On a terminal, show an activity indicator until the first output."""
         self._is_in_message, self.last_text = False, ""
         if sys.stderr.isatty():
             self._write(sys.stderr, styled("…", DIM, sys.stderr))
-            self._shows_activity, self._unfinished = True, None
+            self._is_indicator_shown, self._unfinished_stream = True, None
 
     def show_part(self, mode: str, part: Any) -> None:
-        """Show a part of the stream."""
-        for piece in self._pieces.feed(mode, part):
+        """Show a part of the stream of a run, which has the stream mode `mode`."""
+        for piece in self._sequencer.feed(mode, part):
             self._show(piece)
 
     def end_run(self) -> None:
         """End a run, and show output that is still buffered."""
-        for piece in self._pieces.end():
+        for piece in self._sequencer.end():
             self._show(piece)
-        self._hide_activity()
+        self._hide_indicator()
         self._end_line()
 
-    def _hide_activity(self) -> None:
-        if self._shows_activity:
-            self._shows_activity = False
+    def _hide_indicator(self) -> None:
+        if self._is_indicator_shown:
+            self._is_indicator_shown = False
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
-    def exit(self) -> None:
-        """Move the cursor to a new line, even in the middle of an answer."""
-        self._hide_activity()
+    def move_to_new_line(self) -> None:
+        """Move the cursor to a new line, even in the middle of an answer, before the program exits."""
+        self._hide_indicator()
         self._write(sys.stderr, "\n")
 
-    def answer(self, text: str) -> None:
+    def show_answer(self, text: str) -> None:
         """Show an answer that was not streamed."""
         self._show(OutputPiece("text", text))
         self._show(OutputPiece("end"))
@@ -95,13 +95,13 @@ class Display:
                 if self._reasoning:
                     self._write(sys.stderr, styled(piece.text, DIM, sys.stderr))
             case "call":
-                self.note(f"→ {piece.name} {piece.text}")
+                self.show_note(f"→ {piece.name} {piece.text}")
             case "result":
-                self.note(f"← {piece.name}: {piece.text}")
+                self.show_note(f"← {piece.name}: {piece.text}")
             case "failure":
-                self.note(f"✗ {piece.name}: {piece.text}")
-            case "again":
-                self.note("(the answer broke off; trying again)")
+                self.show_note(f"✗ {piece.name}: {piece.text}")
+            case "restart":
+                self.show_note("(the answer broke off; trying again)")
             case "end":
                 self._is_in_message = False
                 self._end_line()
@@ -117,46 +117,46 @@ class Display:
 
     # -- lines
 
-    def note(self, text: str) -> None:
+    def show_note(self, text: str) -> None:
         """Show a dim note, cut to one line of the terminal."""
-        self.line(to_one_line(text), DIM)
+        self.show_lines(to_one_line(text), DIM)
 
-    def hint(self, text: str) -> None:
+    def show_hint(self, text: str) -> None:
         """Show a dim hint, unless the display is quiet."""
         if not self._quiet:
-            self.line(text, DIM)
+            self.show_lines(text, DIM)
 
-    def line(self, text: str, style: str = "") -> None:
+    def show_lines(self, text: str, style: str = "") -> None:
         """Show one or more lines."""
         self._end_line()
         self._write(sys.stderr, styled(text, style, sys.stderr) + "\n")
 
-    def error(self, text: str, *details: str) -> None:
+    def show_error(self, text: str, *details: str) -> None:
         """Show an error on one line, followed by a line for each detail."""
-        self.line(f"Error: {' '.join(text.split())}", RED)
+        self.show_lines(f"Error: {' '.join(text.split())}", RED)
         for detail in details:
-            self.line(detail, DIM)
+            self.show_lines(detail, DIM)
 
     def _end_line(self) -> None:
-        if self._unfinished is not None:
-            self._write(self._unfinished, "\n")
+        if self._unfinished_stream is not None:
+            self._write(self._unfinished_stream, "\n")
 
     def _write(self, file: IO[str], text: str) -> None:
         """Write text to a stream, after a line break if the last line of the other stream is unfinished."""
-        self._hide_activity()
-        if self._unfinished is not None and self._unfinished is not file and text != "\n":
-            self._write(self._unfinished, "\n")
+        self._hide_indicator()
+        if self._unfinished_stream is not None and self._unfinished_stream is not file and text != "\n":
+            self._write(self._unfinished_stream, "\n")
         file.write(text)
         file.flush()
-        self._unfinished = None if text.endswith("\n") else file
+        self._unfinished_stream = None if text.endswith("\n") else file
 
 
 def styled(text: str, style: str, file: IO[str]) -> str:
     """Return text with a style and without control characters if the stream is a terminal, else unchanged."""
     if not file.isatty():
         return text
-    safe = printable(text)
-    return f"\x1b[{style}m{safe}\x1b[0m" if style and "NO_COLOR" not in os.environ else safe
+    safe_text = printable(text)
+    return f"\x1b[{style}m{safe_text}\x1b[0m" if style and "NO_COLOR" not in os.environ else safe_text
 
 
 def to_one_line(text: str) -> str:

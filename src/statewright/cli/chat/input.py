@@ -62,16 +62,19 @@ class SlashCommand(NamedTuple):
 
 
 def read_command(text: str) -> SlashCommand | None:
-    """Return the command on a line, or None if the line is not a command."""
+    """Return the slash command on a line; None if the line is not one."""
     slash, name = text.strip()[:1], text.strip()[1:]
     return SlashCommand(name) if slash == "/" and name in COMMANDS else None
 
 
 def check_is_not_command(text: str) -> None:
-    """Raise UsageError for an unknown command: a single word with a slash, or a misspelt command followed by text."""
-    word, *more = text.split()
+    """Raise UsageError for a slash command that does not exist.
+
+    That is a line of one word that begins with a slash, or a longer line whose first word resembles a command.
+    """
+    word, *other_words = text.split()
     commands = [f"/{name}" for name in COMMANDS]
-    if word.startswith("/") and word[1:].isalpha() and (not more or nearest(word, commands)):
+    if word.startswith("/") and word[1:].isalpha() and (not other_words or nearest(word, commands)):
         raise UsageError(f"Command {word!r} does not exist. {suggestion(word, commands, noun='Commands')}")
 
 
@@ -94,23 +97,23 @@ class QuestionPrompt:
         self._display = display
 
     def ask(self, question: Interrupt) -> Any:
-        """Return the answer to a question, or the command typed instead, which is `/exit` at the end of the input."""
-        approval = _approval(question.value)
+        """Return the answer to a question, or the slash command typed instead. The end of the input means `/exit`."""
+        approval = _approval_request(question.value)
         if approval is None:
-            self._display.line(f"? {question_text(question.value)}", BLUE)
+            self._display.show_lines(f"? {question_text(question.value)}", BLUE)
             return self._read(read_value)
-        self._display.line(f"? Allow the call of {approval['tool']}?", BLUE)
-        self._display.line(to_json(approval.get("arguments")))
-        self._display.note(_CHOICES)
+        self._display.show_lines(f"? Allow the call of {approval['tool']}?", BLUE)
+        self._display.show_lines(to_json(approval.get("arguments")))
+        self._display.show_note(_CHOICES)
         return self._read(lambda text: self._read_decision(text, approval))
 
     def ask_at_breakpoint(self, prompt: str) -> Any:
-        """Return the text typed at a breakpoint, or the command typed instead."""
-        self._display.line(f"? {prompt}", BLUE)
+        """Return the text typed at a breakpoint, or the slash command typed instead."""
+        self._display.show_lines(f"? {prompt}", BLUE)
         return self._read(str)
 
     def _read(self, parse: Callable[[str], Any]) -> Any:
-        """Read lines until one is a command, or can be parsed as an answer."""
+        """Read lines until one of them is a slash command, or can be parsed as an answer."""
         while True:
             text = self._lines.read("answer> ")
             if text is None:
@@ -123,10 +126,10 @@ class QuestionPrompt:
             try:
                 return parse(text.strip())
             except UsageError as error:
-                self._display.error(str(error))
+                self._display.show_error(str(error))
 
     def _read_decision(self, text: str, approval: Mapping[str, Any]) -> Any:
-        """Return the decision about a tool call, as the value that resumes the tool."""
+        """Return the decision about a tool call, in the form in which the tool expects its answer."""
         word, _, arguments = text.partition(" ")
         if text.lower() in YES:
             return {"approved": True}
@@ -137,9 +140,9 @@ class QuestionPrompt:
         return {"approved": False, "reason": text}
 
     def _read_edit(self, text: str, approval: Mapping[str, Any]) -> Any:
-        """Return an approval with edited arguments, read from the next line if `text` is empty."""
+        """Return an approval with edited arguments. They are read from the next line if `text` is empty."""
         if not text:
-            self._display.note("Type a JSON object with the arguments to change.")
+            self._display.show_note("Type a JSON object with the arguments to change.")
             text = self._lines.read("arguments> ") or ""
         try:
             arguments: object = json.loads(text)
@@ -147,12 +150,12 @@ class QuestionPrompt:
             raise UsageError(f"The arguments are not valid JSON ({error}). The call is still pending.") from error
         if not isinstance(arguments, dict):
             raise UsageError("The arguments are not a JSON object. The call is still pending.")
-        proposed = cast("Mapping[str, Any]", approval.get("arguments") or {})
-        return {"approved": True, "arguments": {**proposed, **cast("dict[str, Any]", arguments)}}
+        proposed_arguments = cast("Mapping[str, Any]", approval.get("arguments") or {})
+        return {"approved": True, "arguments": {**proposed_arguments, **cast("dict[str, Any]", arguments)}}
 
 
-def _approval(value: Any) -> Mapping[str, Any] | None:
-    """Return the value of a question if it asks to approve a tool call, else None."""
+def _approval_request(value: Any) -> Mapping[str, Any] | None:
+    """Return the value of a question if the question asks for the approval of a tool call, else None."""
     if not isinstance(value, Mapping):
         return None
     request = cast("Mapping[str, Any]", value)
@@ -160,7 +163,7 @@ def _approval(value: Any) -> Mapping[str, Any] | None:
 
 
 def question_text(value: Any) -> str:
-    """Return the text of a question; if it has none, its value as JSON."""
+    """Return the text of a question, or its value as JSON if it has no text."""
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):

@@ -20,26 +20,26 @@ from statewright.models import MessageChunk, ToolCallDelta, Usage
 class OutputPiece:
     """A piece of output to show."""
 
-    kind: Literal["text", "thought", "call", "result", "failure", "again", "end"]
-    """`end` means that a message is complete; `again` that it broke off and will be generated again."""
+    kind: Literal["text", "thought", "call", "result", "failure", "restart", "end"]
+    """`end` means that a message is complete, and `restart` that it broke off and is going to be generated again."""
     text: str = ""
     name: str = ""
     """The speaker or the tool."""
 
 
 class _ModelCall(NamedTuple):
-    """A model call: the task that makes it, and its position among the calls of that task."""
+    """A model call, identified by the task that makes it and by its position among the model calls of that task."""
 
     task: str
     position: str
 
 
 _MESSAGE_ID: Final = re.compile(r"([^-]+)-(\d+)(?:-\d+)*")
-"""A message id: the task, the position of the model call in it, and the number of the retry, if any."""
+"""A message id: the task, the position of the model call in the task, and the number of the retry, if any."""
 
 
 def _parse_message_id(message_id: str) -> _ModelCall:
-    """Return the model call that an id names; an id of another form is treated as a call by itself."""
+    """Return the model call that a message id names. An id of any other form stands for a model call of its own."""
     if match := _MESSAGE_ID.fullmatch(message_id):
         return _ModelCall(match[1], match[2])
     return _ModelCall(message_id, "")
@@ -49,11 +49,11 @@ def _parse_message_id(message_id: str) -> _ModelCall:
 class _OpenMessage:
     """A message that is being streamed."""
 
-    call: _ModelCall
+    model_call: _ModelCall
     buffer: list[OutputPiece] = field(default_factory=list[OutputPiece])
     """Pieces that have not been shown yet."""
-    calls: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
-    """Name and arguments of incomplete tool calls, by index."""
+    tool_calls: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    """Incomplete tool calls by their index in the message, each as a list of its name and its arguments so far."""
     is_complete: bool = False
 
 
@@ -62,13 +62,13 @@ class OutputSequencer:
 
     def __init__(self) -> None:
         self._messages: dict[str, _OpenMessage] = {}
-        """Messages that have not been shown entirely, by id, in the order in which they began."""
+        """Messages that have not been shown completely, by id, in the order in which they began."""
         self._usage: dict[str, Usage] = {}
         """Token usage by message id."""
 
     @property
     def usage(self) -> Usage:
-        """The total token usage reported by models."""
+        """The total token usage that models have reported."""
         return sum(self._usage.values(), Usage())
 
     def feed(self, mode: str, part: Any) -> Iterator[OutputPiece]:
@@ -79,7 +79,7 @@ class OutputSequencer:
         else:
             message, origin = part
             if isinstance(message, MessageChunk):
-                self._add(message, origin)
+                self._add_chunk(message, origin)
             elif isinstance(message, Message):
                 self._add_complete(message, origin)
         yield from self._pop_ready()
@@ -93,31 +93,34 @@ class OutputSequencer:
     def _finish_task(self, task: str) -> None:
         """Mark the messages of a finished task as complete."""
         for open_message in self._messages.values():
-            if open_message.call.task == task:
+            if open_message.model_call.task == task:
                 _finish(open_message)
 
     def _mark_restarted(self, call: _ModelCall) -> None:
         """Mark the incomplete messages of a model call as restarted, and drop their incomplete tool calls."""
         for open_message in self._messages.values():
-            if open_message.call == call and not open_message.is_complete:
-                open_message.calls = {}
-                open_message.buffer.append(OutputPiece("again"))
+            if open_message.model_call == call and not open_message.is_complete:
+                open_message.tool_calls = {}
+                open_message.buffer.append(OutputPiece("restart"))
 
-    def _add(self, chunk: MessageChunk, origin: Mapping[str, Any]) -> None:
+    def _add_chunk(self, chunk: MessageChunk, origin: Mapping[str, Any]) -> None:
         message_id = chunk.id or ""
-        open_message = self._message(message_id)
+        open_message = self._find_or_open(message_id)
         speaker = chunk.name or str(origin.get("node") or "")
         if chunk.reasoning:
             open_message.buffer.append(OutputPiece("thought", chunk.reasoning, speaker))
         if chunk.text:
             open_message.buffer.append(OutputPiece("text", chunk.text, speaker))
         for delta in chunk.tool_call_chunks:
-            _add_call(open_message, delta)
+            _add_tool_call_delta(open_message, delta)
         if chunk.usage is not None:
             self._usage[message_id] = chunk.usage
 
-    def _message(self, message_id: str) -> _OpenMessage:
-        """Return the open message with an id. A task streams one at a time: a new one completes the others."""
+    def _find_or_open(self, message_id: str) -> _OpenMessage:
+        """Return the open message with an id, or open one.
+
+        A task streams one message at a time, so a new message completes the earlier messages of its task.
+        """
         if message_id not in self._messages:
             call = _parse_message_id(message_id)
             self._mark_restarted(call)
@@ -136,12 +139,12 @@ class OutputSequencer:
             open_message.buffer.append(OutputPiece(kind, message.text, message.name or ""))
         elif message.text:
             open_message.buffer.append(OutputPiece("text", message.text, message.name or str(origin.get("node") or "")))
-        open_message.calls = {index: [call.name, call.written] for index, call in enumerate(message.tool_calls)}
+        open_message.tool_calls = {index: [call.name, call.written] for index, call in enumerate(message.tool_calls)}
         _finish(open_message)
         self._messages[message.id or f"complete {id(message)}"] = open_message
 
     def _pop_ready(self) -> Iterator[OutputPiece]:
-        """Yield the output of the first message, and of the following ones if all before them are complete."""
+        """Yield the buffered output of the first message and, once a message is complete, that of the next one."""
         while self._messages:
             first = next(iter(self._messages))
             open_message = self._messages[first]
@@ -153,13 +156,13 @@ class OutputSequencer:
             del self._messages[first]
 
 
-def _add_call(open_message: _OpenMessage, delta: ToolCallDelta) -> None:
+def _add_tool_call_delta(open_message: _OpenMessage, delta: ToolCallDelta) -> None:
     """Add a delta to a tool call, which is shown as soon as its arguments are complete."""
-    call = open_message.calls.setdefault(delta.index, ["", ""])
+    call = open_message.tool_calls.setdefault(delta.index, ["", ""])
     call[0] += delta.name or ""
     call[1] += delta.arguments
     if _is_complete(call[1]):
-        name, arguments = open_message.calls.pop(delta.index)
+        name, arguments = open_message.tool_calls.pop(delta.index)
         open_message.buffer.append(OutputPiece("call", arguments, name))
 
 
@@ -175,7 +178,7 @@ def _is_complete(arguments: str) -> bool:
 
 def _finish(open_message: _OpenMessage) -> None:
     """Mark a message as complete, including its tool calls."""
-    for name, arguments in open_message.calls.values():
+    for name, arguments in open_message.tool_calls.values():
         open_message.buffer.append(OutputPiece("call", arguments, name))
-    open_message.calls = {}
+    open_message.tool_calls = {}
     open_message.is_complete = True

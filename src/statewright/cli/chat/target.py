@@ -28,7 +28,7 @@ class ChatTarget:
     """True if text typed at a breakpoint is passed to the run as an answer."""
 
     def make_input(self, text: str) -> Any:
-        """Return the input of a run for a message of the user."""
+        """Return the input that passes a message from the user to a run."""
         return {"messages": [Message(text)]}
 
     def past_messages(self, values: Any) -> Sequence[Message]:
@@ -36,9 +36,9 @@ class ChatTarget:
         return values.get("messages") or ()
 
     def final_answer(self, values: Any, *, is_over: bool) -> str:
-        """Return the final answer, for a run that may not have streamed it; empty if there is none.
+        """Return the final answer of a run, which may not have been streamed; empty if there is none.
 
-        `is_over` is True if the run has ended, and False if it waits.
+        `is_over` is False while the run is waiting for input.
         """
         return ""
 
@@ -46,7 +46,7 @@ class ChatTarget:
 @dataclass(frozen=True, slots=True)
 class _NetworkTarget(ChatTarget):
     network: Network[Any] | None = None
-    """Always set; None is only a default because the fields before it have defaults."""
+    """Always set. It has a default only because the inherited fields have defaults."""
 
     def make_input(self, text: str) -> Any:
         return {"input": Message(text)}
@@ -71,7 +71,7 @@ class _WorkflowTarget(ChatTarget):
 
 
 def load_chat_target(target: str, models: Models) -> ChatTarget:
-    """Load the graph of a target. Raises UsageError for a graph without messages, and the errors of `load`."""
+    """Load the graph of a target. Raises UsageError if its state has no messages, and the errors of `load`."""
     app, network = load(target, models)
     if is_workflow(target):
         return _WorkflowTarget(app, answers_breakpoints=True)

@@ -1,4 +1,4 @@
-"""Turns of a conversation. In a turn, runs are streamed and questions answered until there is nothing left to do."""
+"""Turns of a conversation. A turn streams runs, and asks their questions, until there is nothing left to do."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class ThreadStatus(NamedTuple):
     """The status of a thread, with its open interrupts and due nodes."""
 
     status: str
+    """`new` for a thread that does not exist yet, else as returned by `describe.thread_status`."""
     interrupts: Sequence[Interrupt] = ()
     due_nodes: Sequence[str] = ()
 
@@ -38,8 +39,8 @@ class ThreadStatus(NamedTuple):
         return self.status in ("failed", "pending", "running")
 
     @property
-    def waits(self) -> bool:
-        """True if the run waits for an answer or an event, or is paused at a breakpoint."""
+    def is_waiting(self) -> bool:
+        """True if the run is waiting for an answer or an event, or is paused at a breakpoint."""
         return self.status in ("waiting", "paused")
 
 
@@ -64,12 +65,12 @@ class TurnRunner:
         self._loop = loop
         self._config = {"thread_id": thread}
         self.pending_command: SlashCommand | None = None
-        """The command typed instead of an answer in the last turn, if any."""
+        """The slash command that the user typed instead of an answer in the last turn, if any."""
 
     # -- turns
 
     def say(self, text: str) -> TurnOutcome:
-        """Run a turn for a message of the user. Unfinished work of the thread is discarded."""
+        """Run a turn for a message from the user. Unfinished work of earlier turns is discarded."""
         self.pending_command = None
         return self._run_turn(_NextInput(self._target.make_input(text)))
 
@@ -79,26 +80,30 @@ class TurnRunner:
         status = self.thread_status()
         return self._run_turn(_NextInput(None) if status.is_unfinished else self._ask_questions(status))
 
-    def _run_turn(self, step: TurnOutcome | _NextInput) -> TurnOutcome:
-        """Run the graph and ask its questions in turn, until nothing is left to do or the user skips a question."""
+    def _run_turn(self, start: TurnOutcome | _NextInput) -> TurnOutcome:
+        """Alternately run the graph and ask its questions, until nothing is left to do or the user skips a question.
+
+        `start` is the input of the first run, or the outcome of the turn if there is nothing to run.
+        """
         self._display.begin_turn()
-        while isinstance(step, _NextInput):
+        result = start
+        while isinstance(result, _NextInput):
             self._display.begin_run()
-            outcome = self._run(step.value)
+            outcome = self._run_graph(result.value)
             self._display.end_run()
-            step = self._ask_questions(self.thread_status()) if outcome == "done" else outcome
+            result = self._ask_questions(self.thread_status()) if outcome == "done" else outcome
         self._display.end_turn()
-        return step
+        return result
 
     def _ask_questions(self, status: ThreadStatus) -> TurnOutcome | _NextInput:
-        """Ask the open questions, and return the answers as the next input, or the outcome of the turn."""
+        """Ask the open questions. Return the answers as the input of the next run, or else the outcome of the turn."""
         if status.status == "paused":
             return self._ask_at_breakpoint(status)
         answers: dict[str, Any] = {}
         for question in status.interrupts:
             if question.kind != "question":
-                self._display.note(
-                    f"The run waits: {format_question(question)}. Continue it with `statewright resume`."
+                self._display.show_note(
+                    f"The run is waiting: {format_question(question)}. Continue it with `statewright resume`."
                 )
                 continue
             answer = self._prompt.ask(question)
@@ -110,7 +115,7 @@ class TurnRunner:
         return "waiting" if status.interrupts else "done"
 
     def _ask_at_breakpoint(self, status: ThreadStatus) -> TurnOutcome | _NextInput:
-        """Ask at a breakpoint, and return the next input or the outcome of the turn."""
+        """Ask the user whether to pass a breakpoint. Return the input of the next run, or the outcome of the turn."""
         names = ", ".join(dict.fromkeys(status.due_nodes))
         takes_answer = self._target.answers_breakpoints
         hint = "Your answer continues it" if takes_answer else "Any input continues it"
@@ -120,22 +125,23 @@ class TurnRunner:
         return _NextInput(cast(Any, Command)(resume=answer) if takes_answer else None)
 
     def _suspend_for(self, command: SlashCommand) -> TurnOutcome:
-        """Leave the question open, so that the conversation runs the command."""
+        """Leave the question open, and store the command, which the conversation then runs."""
         self.pending_command = command
         return "waiting"
 
     # -- runs
 
-    def _run(self, run_input: Any) -> TurnOutcome:
+    def _run_graph(self, run_input: Any) -> TurnOutcome:
+        """Run the graph and show its output. Errors are shown, not raised."""
         try:
             if not self._loop.run(self._follow(run_input)):
-                self._display.line("Stopped. Type /retry to continue.")
+                self._display.show_lines("Stopped. Type /retry to continue.")
                 return "stopped"
             self._show_answer()
-        except InvalidResume as error:  # the question is still open, and will be asked again
-            self._display.error(str(error))
+        except InvalidResume as error:  # the question is still open, so it is going to be asked again
+            self._display.show_error(str(error))
         except Exception as error:
-            self._display.error(format_failure(error), *format_location(error))
+            self._display.show_error(format_failure(error), *format_location(error))
             return "failed"
         return "done"
 
@@ -144,10 +150,10 @@ class TurnRunner:
         try:
             try:
                 await self._stream(run_input, "reject")
-            except ThreadBusy:  # tell the user, then wait
+            except ThreadBusy:
                 self._show_busy()
                 await self._stream(run_input, "enqueue")
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # by `asyncio.Runner`, if the user has pressed Ctrl-C
             return False
         return True
 
@@ -168,14 +174,14 @@ class TurnRunner:
     def _show_busy(self) -> None:
         lease = resolve(self._saver.lease(self._config["thread_id"]))
         until = f", until {format_instant(lease.until)} at the latest if it was killed" if lease is not None else ""
-        self._display.line(f"Another run holds the thread. Waiting for it{until}. Press Ctrl-C to give up.")
+        self._display.show_lines(f"Another run holds the thread. Waiting for it{until}. Press Ctrl-C to give up.")
 
     def _show_answer(self) -> None:
-        """Show the answer in the state, unless it was streamed."""
+        """Show the final answer in the state, unless the same text has been streamed."""
         snapshot = self._target.app.get_state(self._config)
         answer = self._target.final_answer(snapshot.values, is_over=not snapshot.next)
         if answer and not is_same_answer(answer, self._display.last_text):
-            self._display.answer(answer)
+            self._display.show_answer(answer)
 
     # -- the thread
 
@@ -194,11 +200,11 @@ class TurnRunner:
         )
 
     def past_messages(self) -> Sequence[tuple[str, str]]:
-        """Return the conversation so far, as pairs of speaker and text."""
+        """Return the conversation so far, as pairs of a speaker and a text."""
         try:
             messages = self._target.past_messages(self._target.app.get_state(self._config).values)
         except StatewrightError as error:
-            self._display.error(format_failure(error))
+            self._display.show_error(format_failure(error))
             return ()
         return [
             ("you" if message.role == "user" else message.name or "assistant", message.text)

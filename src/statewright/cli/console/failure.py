@@ -16,7 +16,7 @@ from statewright.cli.console.printing import warn
 from statewright.errors import StatewrightError, UnansweredInterrupts, WrongEncryptionKey
 
 DONE, FAILED, USAGE_ERROR, WAITING, CANCELLED, TERMINATED = 0, 1, 2, 3, 130, 143
-"""Exit codes. WAITING also covers a paused run; 130 and 143 are those of a shell for SIGINT and SIGTERM."""
+"""Exit codes. WAITING also covers a paused run. Shells use 130 and 143 for processes ended by SIGINT and SIGTERM."""
 
 
 class UsageError(Exception):
@@ -42,8 +42,8 @@ def format_error(error: StatewrightError) -> str:
     """Return the message of an error followed by its error code."""
     if isinstance(error, UnansweredInterrupts):  # its own message advises authors of Python code
         return (
-            f"Thread {error.thread_id!r} waits for answers ({', '.join(error.open_ids)}); new input would discard its "
-            f"work. Answer with `statewright resume`, or use another --thread. [{error.code}]"
+            f"Thread {error.thread_id!r} is waiting for answers ({', '.join(error.open_ids)}); new input would discard "
+            f"its work. Answer with `statewright resume`, or use another --thread. [{error.code}]"
         )
     hint = " Use the option --key-file PATH." if isinstance(error, WrongEncryptionKey) else ""
     return f"{error}{hint} [{error.code}]"
@@ -111,7 +111,7 @@ def _library_folders() -> tuple[Path, ...]:
 
 
 def _relative_path(filename: str) -> str:
-    """Return the path relative to the current folder if it is inside it, else the absolute path."""
+    """Return a path inside the current folder relative to that folder, and any other path as an absolute path."""
     path = Path(filename).resolve()
     try:
         return str(path.relative_to(Path.cwd().resolve()))

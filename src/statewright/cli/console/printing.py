@@ -29,5 +29,5 @@ def printable_for(text: str, file: IO[str]) -> str:
 
 
 def pluralize(count: int, noun: str) -> str:
-    """Return a count with its noun, in the plural unless the count is 1."""
+    """Return a count with a noun, which gets a plural `s` unless the count is 1."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

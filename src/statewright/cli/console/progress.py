@@ -1,4 +1,4 @@
-"""Progress display on a terminal: a line per node with the number of its tasks, its duration and what it waits for."""
+"""Progress display on a terminal: a line per node, with its number of tasks, its duration and its open interrupts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from rich.table import Table
 from statewright.cli.console.table import PrintableConsole
 from statewright.runtime import StreamMode
 
-_WAITS: Final = {"question": "waits for an answer", "event": "waits for an event", "timer": "waits for a timer"}
+_WAITS: Final = {"question": "waiting for an answer", "event": "waiting for an event", "timer": "waiting for a timer"}
+"""The text for a waiting task, by the kind of its interrupt."""
 
 
 @dataclass(slots=True)
@@ -27,14 +28,14 @@ class NodeProgress:
     finished: int = 0
     failed: int = 0
     seconds: float = 0.0
-    """Wall time during which at least one task ran, up to the last time that none did."""
+    """Wall time during which at least one task was running, without the current period if a task is running now."""
     expected: int = 0
     """Tasks in the current superstep; 0 if unknown."""
     done: int = 0
     """Tasks of the current superstep that have ended."""
     waiting: Counter[str] = field(default_factory=Counter[str])
     """Waiting tasks by kind of interrupt."""
-    since: float = 0.0
+    running_since: float = 0.0
     """When the first of the currently running tasks started, by the monotonic clock."""
 
     @property
@@ -46,8 +47,8 @@ class NodeProgress:
         return ", ".join([*([progress] if progress else []), *waits])
 
     def elapsed(self, now: float) -> float:
-        """Return the wall time of the node in seconds."""
-        return self.seconds + (now - self.since if self.running else 0.0)
+        """Return the wall time of the node in seconds, including the current period; `now` is the monotonic time."""
+        return self.seconds + (now - self.running_since if self.running else 0.0)
 
 
 class Progress:
@@ -55,25 +56,27 @@ class Progress:
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeProgress] = {}
-        self._live: Live | None = None
+        self._live_display: Live | None = None
         if sys.stderr.isatty():
-            self._live = Live(console=PrintableConsole(stderr=True), refresh_per_second=12, get_renderable=self._table)
+            self._live_display = Live(
+                console=PrintableConsole(stderr=True), refresh_per_second=12, get_renderable=self._table
+            )
 
     @property
     def modes(self) -> list[StreamMode]:
         """The stream modes to subscribe to."""
-        return ["tasks", "checkpoints"] if self._live is not None else ["tasks"]
+        return ["tasks", "checkpoints"] if self._live_display is not None else ["tasks"]
 
     def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.start()
+        if self._live_display is not None:
+            self._live_display.start()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._live is not None:
-            self._live.stop()
+        if self._live_display is not None:
+            self._live_display.stop()
 
     def record(self, part: dict[str, Any]) -> None:
         """Record a part of the stream: the start or end of a task, or a checkpoint with the next tasks."""
@@ -85,15 +88,15 @@ class Progress:
         if "error" not in part:  # the start of a task
             node.waiting.clear()  # the node was resumed
             if not node.running:
-                node.since = time.monotonic()
+                node.running_since = time.monotonic()
             node.running += 1
             return
         node.seconds = node.elapsed(time.monotonic()) if node.running == 1 else node.seconds
         node.running -= 1
         node.done += 1
-        kinds = [interrupt["kind"] for interrupt in part["interrupts"]]
-        node.waiting.update(kinds)
-        node.finished += not kinds
+        interrupt_kinds = [interrupt["kind"] for interrupt in part["interrupts"]]
+        node.waiting.update(interrupt_kinds)
+        node.finished += not interrupt_kinds
         node.failed += part["error"] is not None
 
     def _node(self, name: str) -> NodeProgress:

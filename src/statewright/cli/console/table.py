@@ -1,8 +1,8 @@
 """Output with Rich: coloured states, and tables. Rich is slow to import, so other output does not use it.
 
 A table is at most as wide as the terminal, and nothing is truncated: on a terminal, long cells are folded; elsewhere,
-each record is one line. Column widths are computed here, because Rich shrinks all columns in proportion, and so breaks
-names that users copy even if other columns have room.
+each record is one line. Column widths are computed here, because Rich would shrink all columns in proportion. It would
+break names that users copy, even if other columns could be narrower instead.
 """
 
 from __future__ import annotations
@@ -53,29 +53,29 @@ class Column(NamedTuple):
 
     title: str = ""
     keep_words: bool = False
-    """True for names that users copy: their words are broken only as a last resort."""
+    """True for a column of names that users copy. Its words are broken only as a last resort."""
     right: bool = False
     """True to align cells to the right."""
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
     """Print rows, under titles if the columns have titles. Long cells are folded, never truncated."""
-    cells = [[_cell(cell) for cell in row] for row in rows]
-    terminal = PrintableConsole(highlight=False)
+    cells = [[_to_cell(cell) for cell in row] for row in rows]
+    console = PrintableConsole(highlight=False)
     widths = [
         max(cell_len(text) for text in (column.title, *(row[index].plain for row in cells)))
         for index, column in enumerate(columns)
     ]
-    if terminal.is_terminal:
-        _shrink(widths, columns, cells, terminal.width - _GAP * (len(columns) - 1))
+    if console.is_terminal:
+        _shrink(widths, columns, cells, console.width - _GAP * (len(columns) - 1))
     has_titles = any(column.title for column in columns)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold", show_header=has_titles)
     for column, width in zip(columns, widths, strict=True):
         table.add_column(column.title, width=width, overflow="fold", justify="right" if column.right else "left")
     for row in cells:
         table.add_row(*row)
-    terminal.width = max(sum(widths) + _GAP * (len(columns) - 1), 1)
-    _print(terminal, table)
+    console.width = max(sum(widths) + _GAP * (len(columns) - 1), 1)
+    _print(console, table)
 
 
 def print_records(records: Iterable[T], cells: Mapping[Column, Callable[[T], object]]) -> None:
@@ -105,7 +105,7 @@ def print_fields(fields: Iterable[tuple[str, object]]) -> None:
     print_table([Column(keep_words=True), Column()], [(Text(name, "bold"), value) for name, value in fields])
 
 
-def _cell(value: object) -> Text:
+def _to_cell(value: object) -> Text:
     """Return a value as the text of a cell, without line breaks and tabs."""
     text = value if isinstance(value, Text) else Text(str(value))
     if text.plain.isprintable():
@@ -113,15 +113,15 @@ def _cell(value: object) -> Text:
     return Text(" ".join(text.plain.splitlines()).replace("\t", " "), text.style)
 
 
-def _shrink(widths: list[int], columns: Sequence[Column], cells: Sequence[Sequence[Text]], room: int) -> None:
-    """Narrow columns, in place, until the table fits into `room` characters.
+def _shrink(widths: list[int], columns: Sequence[Column], cells: Sequence[Sequence[Text]], max_width: int) -> None:
+    """Narrow columns, in place, until the sum of their widths is at most `max_width` characters.
 
-    The widest column is narrowed first, in four rounds with ever smaller minimum widths. The first two spare columns of
-    names, the third only the first column, and the last none.
+    The widest column is narrowed first, in four rounds with ever smaller minimum widths. The first two rounds break no
+    words in columns with `keep_words`, the third breaks none in the first column, and the last may break any word.
     """
-    if sum(widths) <= room:
+    if sum(widths) <= max_width:
         return
-    widths[:] = [min(width, max(room, 1)) for width in widths]
+    widths[:] = [min(width, max(max_width, 1)) for width in widths]
     longest_words = [
         max(
             cell_len(word)
@@ -130,18 +130,21 @@ def _shrink(widths: list[int], columns: Sequence[Column], cells: Sequence[Sequen
         )
         for index, column in enumerate(columns)
     ]
-    preferred, minimal = (
-        [word if column.keep_words else min(word, narrow) for column, word in zip(columns, longest_words, strict=True)]
-        for narrow in (_NARROW, _NARROWEST)
+    preferred_minimums, smallest_minimums = (
+        [
+            word if column.keep_words else min(word, min_width)
+            for column, word in zip(columns, longest_words, strict=True)
+        ]
+        for min_width in (_PREFERRED_MIN_WIDTH, _SMALLEST_MIN_WIDTH)
     )
-    first_only = [longest_words[0], *(min(word, _NARROWEST) for word in longest_words[1:])]
-    for minimums in (preferred, minimal, first_only, [1] * len(columns)):
-        _shrink_to(widths, minimums, room)
+    first_column_minimums = [longest_words[0], *(min(word, _SMALLEST_MIN_WIDTH) for word in longest_words[1:])]
+    for minimums in (preferred_minimums, smallest_minimums, first_column_minimums, [1] * len(columns)):
+        _shrink_to(widths, minimums, max_width)
 
 
-def _shrink_to(widths: list[int], minimums: Sequence[int], room: int) -> None:
+def _shrink_to(widths: list[int], minimums: Sequence[int], max_width: int) -> None:
     """Shrink the widest column repeatedly, until the table fits or every column has reached its minimum width."""
-    while (excess := sum(widths) - room) > 0:
+    while (excess := sum(widths) - max_width) > 0:
         shrinkable = [index for index in range(len(widths)) if widths[index] > minimums[index]]
         if not shrinkable:
             return
@@ -150,12 +153,12 @@ def _shrink_to(widths: list[int], minimums: Sequence[int], room: int) -> None:
         widths[widest] = max(minimums[widest], min(next_widest, widths[widest] - 1), widths[widest] - excess)
 
 
-def _print(terminal: Console, table: Table) -> None:
+def _print(console: Console, table: Table) -> None:
     """Print a table without trailing spaces."""
-    with terminal.capture() as capture:
-        terminal.print(table)
+    with console.capture() as capture:
+        console.print(table)
     output = "\n".join(line.rstrip() for line in capture.get().splitlines())
-    terminal.file.write(f"{output}\n")  # safe: the escape sequences are Rich's own, and the texts are printable
+    console.file.write(f"{output}\n")  # safe: the escape sequences are Rich's own, and the texts are printable
 
 
 def format_instant(instant: datetime) -> str:
@@ -165,7 +168,7 @@ def format_instant(instant: datetime) -> str:
 
 _GAP: Final = 2
 """Characters between columns."""
-_NARROW: Final = 8
+_PREFERRED_MIN_WIDTH: Final = 8
 """Preferred minimum width of a column, in characters; enough for most node names."""
-_NARROWEST: Final = 4
-"""Minimum width of a column if names in other columns would have to be broken otherwise."""
+_SMALLEST_MIN_WIDTH: Final = 4
+"""Minimum width of a column if words of other columns with `keep_words` would otherwise have to be broken."""

@@ -10,12 +10,12 @@ from statewright.messages import Message
 
 
 def to_json(value: Any) -> str:
-    """Return a value as an indented JSON document, converted if it has no JSON form."""
+    """Return a value as an indented JSON document. Values that JSON cannot represent are converted first."""
     return json.dumps(jsonable(value), ensure_ascii=False, allow_nan=False, indent=2)
 
 
 def jsonable(value: Any) -> Any:
-    """Convert a value to JSON types; messages take their short form."""
+    """Convert a value to JSON types; messages are converted by their method `to_dict`."""
     return to_jsonable(value, _simplified)
 
 

@@ -1,4 +1,4 @@
-"""Operations on database files: copying them while in use, replacing, renaming and deleting them."""
+"""Operations on database files: copying them while they are in use, replacing, renaming and deleting them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from statewright.cli.console.failure import UsageError, report_os_errors
 from statewright.errors import DamagedDatabase, StorageUnavailable
 
 _COMPANIONS: Final = ("-wal", "-shm", "-journal")
-"""Suffixes of SQLite's companion files. Left behind, SQLite would apply them to the next database at that path."""
+"""Suffixes of SQLite's companion files. SQLite would apply a file that was left behind to the next database there."""
 _BUSY_TIMEOUT: Final = 10.0
-"""Seconds that a copy waits for other writers."""
+"""The maximum number of seconds for which a copy waits until other processes have finished writing."""
 
 
 def draft_path(path: Path) -> Path:
-    """Return the path of the draft that this process writes to replace a file."""
+    """Return the path of the temporary file, the draft, that this process writes before it replaces a file."""
     return path.with_name(f".{path.name}.{os.getpid()}")
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Copy a database over another one in a single transaction; other processes may use the source.
+    """Copy a database over another one in a single transaction. Other processes may use the source meanwhile.
 
     Raises DamagedDatabase if the source or the target is not a valid database, and StorageUnavailable if one of them
     cannot be read or written now. In both cases, nothing is changed.
@@ -43,7 +43,7 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """Open a connection to an existing database, also in a folder without write permission."""
+    """Open a connection to an existing database, even in a folder without write permission."""
     uri = path.resolve().as_uri()
     # `rw` although nothing is changed: in WAL mode even a reader creates the -shm file, which `ro` would forbid.
     connection = sqlite3.connect(f"{uri}?mode=rw", uri=True, timeout=_BUSY_TIMEOUT)
@@ -51,7 +51,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
         connection.close()
-        if path.with_name(path.name + "-wal").exists():  # `immutable` would ignore it, and miss its transactions
+        if path.with_name(path.name + "-wal").exists():  # `immutable` would ignore this file and its transactions
             raise
         return sqlite3.connect(f"{uri}?immutable=1", uri=True)
     except BaseException:
@@ -61,7 +61,10 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
 
 def check_output_path(target: Path, noun: str, *, force: bool) -> None:
-    """Raise UsageError if a file exists at the path, unless `force`, or if its folder does not exist."""
+    """Raise UsageError if a file exists at the path, unless `force` is set, or if its folder does not exist.
+
+    `noun` says in the message what is going to be written, e.g. `backup`.
+    """
     if target.exists() and not force:
         raise UsageError(f"File {str(target)!r} already exists. Use another name, or pass --force to replace it.")
     if not target.parent.is_dir():
@@ -72,7 +75,7 @@ def check_output_path(target: Path, noun: str, *, force: bool) -> None:
 
 @contextmanager
 def replace_atomically(target: Path) -> Generator[Path]:
-    """Yield the path of a draft to write, and move it over the target at the end; on an error, delete it."""
+    """Yield the path of a temporary file to write, and move the file over the target; on an error, delete the file."""
     draft = draft_path(target)
     try:
         yield draft
@@ -115,7 +118,7 @@ def set_aside(path: Path) -> Path:
 
 
 def is_in_use(path: Path) -> bool:
-    """Return True if another process has the database open: then SQLite does not allow to leave WAL mode."""
+    """Return True if another process has the database open, which is when SQLite refuses to leave WAL mode."""
     with closing(sqlite3.connect(path, timeout=0)) as connection:
         try:
             (mode,) = connection.execute("PRAGMA journal_mode=DELETE").fetchone()

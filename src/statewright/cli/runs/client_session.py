@@ -34,7 +34,7 @@ RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The id of the r
 def open_client(url: str | None, *, patient: bool = False) -> Generator[Client]:
     """Open a client for the server, and turn errors about its URL, key and reachability into advice.
 
-    A `patient` client keeps trying while the server restarts, but must reach it at the beginning.
+    A `patient` client keeps trying while the server restarts, but the server must be reachable at the beginning.
     """
     explicit_url = url or os.environ.get(URL_VARIABLE)
     server_url = explicit_url or DEFAULT_URL
@@ -71,5 +71,5 @@ def open_client(url: str | None, *, patient: bool = False) -> Generator[Client]:
 
 def is_unreachable(error: ServiceError) -> bool:
     """Return True if no server has responded at all."""
-    details: Any = error.details
+    details: Any = error.details  # the client adds `repeatable` to the error if it has received no response
     return isinstance(error, ServiceUnreachable) and isinstance(details, dict) and "repeatable" in details

@@ -64,12 +64,16 @@ def resume(
 
 
 def _match_answers(client: Client, run_id: str, answers: Sequence[str]) -> dict[str, Any]:
-    """Return the answers by question id. Raises UsageError if it is unclear which question they answer."""
+    """Return the answers by question id. Raises UsageError if it is unclear which questions they answer."""
     questions = {wait.id: wait for wait in list_waits(client, client.runs.get(run_id)) if wait.kind == "question"}
     if not questions:
-        raise UsageError(f"Run {run_id} has no open questions. See what it waits for: statewright runs show {run_id}")
+        raise UsageError(
+            f"Run {run_id} has no open questions. See what it is waiting for: statewright runs show {run_id}"
+        )
     if all(is_approval(wait) for wait in questions.values()):
-        raise UsageError(f"Run {run_id} waits for an approval. Decide on it with: statewright runs approve {run_id}")
+        raise UsageError(
+            f"Run {run_id} is waiting for an approval. Decide on it with: statewright runs approve {run_id}"
+        )
     pairs = [answer.partition("=") for answer in answers]
     if all(question_id in questions and equals for question_id, equals, _ in pairs):
         return {question_id: read_value(value) for question_id, _, value in pairs}
@@ -92,11 +96,12 @@ def signal(
         ),
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", metavar="KEY", help="An idempotency key: it sends at most one signal.")
+        str | None,
+        typer.Option("--key", metavar="KEY", help="An idempotency key, with which at most one signal is sent."),
     ] = None,
     url: UrlOption = None,
 ) -> None:
-    """Send a signal to a run. It is stored until a step waits for it."""
+    """Send a signal to a run. The signal is stored until a step waits for it."""
     with open_client(url) as client:
         _print_status(
             client.runs.signal(run, type, read_input(payload, "--payload") if payload else None, signal_id=key)
@@ -135,7 +140,10 @@ def approve(
 
 
 def _resolve_approval(client: Client, approval_or_run: str) -> str:
-    """Return the id of an approval; a run id stands for its only open approval. Raises UsageError if it is not one."""
+    """Return the id of an approval, or of the only open approval of a run.
+
+    Raises UsageError if a run has no open approval, or several.
+    """
     if not approval_or_run.startswith("run_"):
         return approval_or_run
     run = client.runs.get(approval_or_run)
@@ -143,9 +151,9 @@ def _resolve_approval(client: Client, approval_or_run: str) -> str:
     if len(pending) == 1:
         return pending[0].id
     if not pending:
-        raise UsageError(f"Run {run.id} is {run.status} and does not wait for an approval.")
+        raise UsageError(f"Run {run.id} is {run.status} and is not waiting for an approval.")
     ids = ", ".join(approval.id for approval in pending)
-    raise UsageError(f"Run {run.id} waits for several approvals: {ids}. Decide on one of them by its id.")
+    raise UsageError(f"Run {run.id} is waiting for several approvals: {ids}. Decide on one of them by its id.")
 
 
 def _decide(client: Client, approval_id: str, *, reject: bool, edit: str | None, by: str | None) -> Approval:
@@ -169,7 +177,7 @@ def _print_open_approvals(client: Client, *, as_json: bool) -> None:
         },
         as_json=as_json,
         to_data=lambda approval: approval.raw,
-        if_empty="No run waits for an approval.",
+        if_empty="No run is waiting for an approval.",
     )
 
 

@@ -27,7 +27,7 @@ def show(
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Show a run: its status, its steps, what it waits for, and its last events."""
+    """Show a run: its status, its steps, what it is waiting for, and its last events."""
     with open_client(url) as client:
         record = client.runs.get(run)
         events = _last_events(client, record.id, limit)
@@ -46,7 +46,7 @@ def show(
                 Column("TYPE", keep_words=True): lambda step: step.step_type,
                 Column("STATUS", keep_words=True): lambda step: step.status,
                 Column("ATTEMPT", keep_words=True, right=True): lambda step: step.attempt,
-                Column("SECONDS", keep_words=True, right=True): _seconds,
+                Column("SECONDS", keep_words=True, right=True): _format_seconds,
             },
         )
     if waits:
@@ -93,7 +93,7 @@ def _json(value: Any) -> str:
     return json_format.dumps(value, ensure_ascii=False)
 
 
-def _seconds(step: Step) -> str:
+def _format_seconds(step: Step) -> str:
     if step.started_at is None or step.completed_at is None:
         return ""
     return f"{(step.completed_at - step.started_at).total_seconds():.3f}"

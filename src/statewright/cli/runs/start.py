@@ -68,7 +68,7 @@ def start(
         if wait:
             exit_with_outcome(client, follow_run(client, run.id, lambda _: None), url, as_json=json)
     say(to_json(run.raw) if json else run.id)
-    if idempotency_key is not None and not run.created:  # without a key, the client retried its own request
+    if idempotency_key is not None and not run.created:  # without a key, the client itself has repeated its request
         warn("No new run was started: this run was started earlier with the same idempotency key.")
 
 
@@ -119,9 +119,9 @@ _PICKUP_TIME: Final = 0.1
 def follow_run(
     client: Client, run_id: str, notify: Callable[[Event], None], *, after: int = 0, to_the_end: bool = False
 ) -> Run:
-    """Pass the events of a run to `notify` until it ends or, unless `to_the_end`, waits for input. Return the run.
+    """Pass the events of a run to `notify` until the run ends or, unless `to_the_end`, waits for input. Return the run.
 
-    A run that only waits for a timer is still followed.
+    A run that is only waiting for a timer is followed further.
     """
     for event in client.runs.follow(run_id, after=after):
         notify(event)
@@ -132,7 +132,11 @@ def follow_run(
 
 
 def _is_idle(client: Client, run_id: str, last_event: int) -> bool:
-    """Return True if no event follows the last one, and none is about to, e.g. because an answer was just sent."""
+    """Return True if the run is waiting or paused, and is not about to continue.
+
+    It is about to continue if it is due, e.g. because an answer has just been sent, or if further events follow the
+    event number `last_event`.
+    """
     for attempt in range(2):
         if attempt:
             time.sleep(_PICKUP_TIME)
@@ -144,7 +148,7 @@ def _is_idle(client: Client, run_id: str, last_event: int) -> bool:
 
 
 def exit_with_outcome(client: Client, run: Run, url: str | None, *, as_json: bool) -> NoReturn:
-    """Print the output or error of a run, or what it waits for, and exit with the code of its status."""
+    """Print the output or the error of a run, or what it is waiting for, and exit with the code of its status."""
     code = EXIT_CODES.get(run.status, FAILED)
     if as_json:
         say(to_json(run.raw))

@@ -1,4 +1,4 @@
-"""Runs as text: their events, waits and errors, and the commands that continue them."""
+"""Text about runs: their events, waits (open interrupts) and errors, and the commands that continue them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXIT_CODES: Final[Mapping[str, int]] = {
     "waiting": WAITING,
     "paused": WAITING,
 }
-"""Exit codes by status of the followed run."""
+"""Exit codes by the status of the run."""
 _MAX_DETAIL: Final = 100
 """The maximum length of one detail of an event, in characters."""
 
@@ -61,7 +61,7 @@ def list_waits(client: Client, run: Run) -> list[Wait]:
 
 
 def is_approval(wait: Wait) -> bool:
-    """Return True if the run waits for an approval."""
+    """Return True if a wait is for an approval."""
     value: Any = wait.value
     return isinstance(value, dict) and value.get("type") == "approval"  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
@@ -70,11 +70,11 @@ def format_wait(wait: Wait) -> str:
     """Format a wait as one line."""
     until = f", until {format_instant(wait.due_at)}" if wait.due_at is not None else ""
     if is_approval(wait):
-        return f"step {wait.step_name} waits for an approval{until}: {wait.value.get('prompt') or ''}".rstrip(": ")
+        return f"step {wait.step_name} is waiting for an approval{until}: {wait.value.get('prompt') or ''}".rstrip(": ")
     if wait.kind == "timer":
-        return f"step {wait.step_name} waits for a timer{until}"
+        return f"step {wait.step_name} is waiting for a timer{until}"
     expected = f"the signal {wait.signal_type!r}" if wait.kind == "event" else f"an answer: {one_line_json(wait.value)}"
-    return f"step {wait.step_name} waits for {expected}{until}"
+    return f"step {wait.step_name} is waiting for {expected}{until}"
 
 
 def next_commands(run: Run, waits: Sequence[Wait], url: str | None) -> list[str]:
@@ -87,7 +87,7 @@ def next_commands(run: Run, waits: Sequence[Wait], url: str | None) -> list[str]
 
 
 def _next_command(run: Run, wait: Wait, *, is_single: bool) -> tuple[str, ...]:
-    """Return the arguments of the command that ends a wait; none for a timer."""
+    """Return the arguments of the `statewright runs` command that ends a wait; empty for a timer."""
     if is_approval(wait):
         return ("approve", run.id)
     if wait.kind == "event":

@@ -1,4 +1,4 @@
-"""The status of threads, and checkpoints as data for output."""
+"""The status of threads, and the conversion of checkpoints, interrupts and leases to plain data for output."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from statewright.checkpoint import Interrupt, Lease, SavedCheckpoint, Task
 
 def due_nodes(saved: SavedCheckpoint) -> list[str]:
     """Return the nodes that are due or waiting and not completed, without duplicates, in order."""
-    return list(dict.fromkeys(task.node for task in _due(saved)))
+    return list(dict.fromkeys(task.node for task in _list_due(saved)))
 
 
 def due_tasks(saved: SavedCheckpoint) -> list[str]:
-    """Return the due nodes like `due_nodes`, labelled with the agent for turns of a network."""
-    return list(dict.fromkeys(task_label(task) for task in _due(saved)))
+    """Return the nodes like `due_nodes`, but with the name of the agent for a turn of a network."""
+    return list(dict.fromkeys(task_label(task) for task in _list_due(saved)))
 
 
 def task_label(task: Task) -> str:
@@ -24,7 +24,7 @@ def task_label(task: Task) -> str:
     return f"{task.node} ({agent})" if task.node == "agent" and isinstance(agent, str) else task.node
 
 
-def _due(saved: SavedCheckpoint) -> list[Task]:
+def _list_due(saved: SavedCheckpoint) -> list[Task]:
     checkpoint = saved.checkpoint
     due = [*checkpoint.frontier, *(deferred.task for deferred in checkpoint.deferred)]
     return [task for task in due if task.id not in saved.pending.completed]
@@ -45,7 +45,7 @@ def thread_status(saved: SavedCheckpoint, lease: Lease | None) -> str:
 
 
 def is_held(lease: Lease | None) -> bool:
-    """Return True if the lease has not expired."""
+    """Return True if there is a lease, and it has not expired."""
     return lease is not None and not lease.has_lapsed(datetime.now(UTC))
 
 

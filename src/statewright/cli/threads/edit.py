@@ -44,7 +44,7 @@ from statewright.storage.sqlite import SqliteSaver
 def fork(
     thread: ThreadArgument,
     branch: Annotated[str, typer.Option("--branch", metavar="NAME", help="The name of the new branch.")],
-    source: Annotated[str, typer.Option("--from", metavar="NAME", help="The branch to fork from.")] = "main",
+    source_branch: Annotated[str, typer.Option("--from", metavar="NAME", help="The branch to fork from.")] = "main",
     checkpoint: CheckpointOption = None,
     step: StepOption = None,
     graph: GraphOption = None,
@@ -55,20 +55,20 @@ def fork(
     with open_workspace_saver(database, graph) as saver:
 
         def fork_at_checkpoint() -> str:
-            saved = find_checkpoint(saver, thread, source, checkpoint=checkpoint, step=step)
+            saved = find_checkpoint(saver, thread, source_branch, checkpoint=checkpoint, step=step)
             config = {"thread_id": thread, "checkpoint_id": saved.id, "branch": saved.branch_key.branch}
             head = make_placeholder_graph(saver, saved.graph_version).fork(config, branch=branch)
             return f"{saved.checkpoint.step} ({saved.id}) as {head['configurable']['checkpoint_id']}"
 
-        position = call_with_stand_ins(saver.serde, fork_at_checkpoint)
-    say(f"Branch {branch!r} of thread {thread!r} begins at step {position}.")
+        checkpoint_text = call_with_stand_ins(saver.serde, fork_at_checkpoint)
+    say(f"Branch {branch!r} of thread {thread!r} begins at step {checkpoint_text}.")
     if database.workspace == DEFAULT_WORKSPACE:  # `resume` only works on the default workspace
         args = (*database.args, "--branch", branch)
         say(f"Continue it with: {SavedRun(thread=thread, target=graph or 'FILE.py', args=args).resume_command()}")
 
 
 def make_placeholder_graph(saver: Checkpointer, version: str | None) -> CompiledGraph:
-    """Return a graph that accepts any thread, for operations of graphs that do not run nodes."""
+    """Return a graph that accepts any thread, for methods of graphs that run no nodes, such as `fork` and `release`."""
     graph = StateGraph({}, version=version)
 
     def do_nothing(state: object) -> None: ...
@@ -112,18 +112,18 @@ def prune(
 
 def copy(
     thread: ThreadArgument,
-    new: Annotated[str, typer.Argument(metavar="NEW", help="The id of the copy.")],
+    copy_id: Annotated[str, typer.Argument(metavar="NEW", help="The id of the copy.")],
     *,
     database: WorkspaceOptions,
 ) -> None:
     """Copy a thread with its history, branches and open questions."""
-    if not new:
+    if not copy_id:
         raise UsageError("The id of the copy is empty. Choose another one.")
     with open_workspace_saver(database) as saver:
         check_thread(saver, thread)
-        check_id_is_free(saver, new)
-        resolve(saver.copy_thread(thread, new))
-    say(f"Thread {new!r} is a copy of {thread!r}.")
+        check_id_is_free(saver, copy_id)
+        resolve(saver.copy_thread(thread, copy_id))
+    say(f"Thread {copy_id!r} is a copy of {thread!r}.")
 
 
 def rm(
@@ -142,7 +142,7 @@ def rm(
 
 
 def release(thread: ThreadArgument, *, database: WorkspaceOptions) -> None:
-    """Release a thread from the run that holds it, e.g. on a crashed machine. A run that is still alive will stop."""
+    """Release a thread from the run that holds it, e.g. a run on a crashed machine. A run that is still alive stops."""
     with open_workspace_saver(database) as saver:
         check_thread(saver, thread)
         lease = resolve(saver.lease(thread))
@@ -209,7 +209,10 @@ def export(
     with open_workspace_saver(database, graph) as source:
         check_thread(source, thread)
         check_is_idle(source, thread, "Wait for it to end.")
-        with replace_atomically(file) as draft, SqliteSaver(draft, key=key, serde=source.serde) as target:
+        with (
+            replace_atomically(file) as temporary_path,
+            SqliteSaver(temporary_path, key=key, serde=source.serde) as target,
+        ):
             count = transfer_thread(source, thread, target, thread)
     say(f"Exported thread {thread!r} with {pluralize(count, 'checkpoint')} to {file}.")
 
@@ -245,7 +248,7 @@ def import_(
 
 
 def _open_export(file: Path, key: bytes | None) -> SqliteSaver:
-    """Open an exported file, which may be encrypted or not; the key may be only for the target database."""
+    """Open an exported file, with the key only if the file is encrypted: the target database may need the key, too."""
     if key is not None:
         with suppress(WrongEncryptionKey):
             return SqliteSaver(file)

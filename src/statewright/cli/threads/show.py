@@ -157,7 +157,7 @@ def history(
         if json:
             checkpoints = read_history(saver, thread, branch, limit)
         else:
-            # One more than is printed, because the previous checkpoint records which agent ran.
+            # One more than is printed: the agents that ran before a checkpoint are read from the checkpoint before it.
             count = limit + 1 if limit is not None else None
             checkpoints = call_with_stand_ins(saver.serde, lambda: read_history(saver, thread, branch, count))
     if json:
@@ -193,7 +193,7 @@ def _print_history(checkpoints: Sequence[SavedCheckpoint], limit: int | None) ->
 def _format_origin(saved: SavedCheckpoint, parent: SavedCheckpoint | None) -> str:
     """Return the nodes that ran before a checkpoint; `(input)`, `(fork)` or `NODE (update)` if it has another origin.
 
-    The agents of a network are found in the due tasks of the parent.
+    Turns of a network are labelled with their agents, which are read from the due tasks of the parent checkpoint.
     """
     if saved.source in ("input", "fork"):
         return f"({saved.source})"
@@ -226,14 +226,17 @@ def diff(
 
 
 def find_named_checkpoint(saver: Checkpointer, thread: str, branch: str, name: str) -> SavedCheckpoint:
-    """Return a checkpoint by its step if the name is a number of fewer than 10 digits, else by its id."""
+    """Return a checkpoint by its step if `name` is a number of fewer than 10 digits, else by its id."""
     is_step = name.isdecimal() and len(name) < 10
     selector: Any = {"step": int(name)} if is_step else {"checkpoint": name}
     return find_checkpoint(saver, thread, branch, **selector)
 
 
 def diff_record(before: SavedCheckpoint, after: SavedCheckpoint) -> dict[str, Any]:
-    """Return the differences of two checkpoints as data. A field has no `before` or `after` where it is absent."""
+    """Return the differences of two checkpoints as data.
+
+    Each changed field has its values under `before` and `after`. A checkpoint without the field is left out.
+    """
     names = ("checkpoint", "branch", "step", "next")
     sides = [{name: checkpoint_record(saved)[name] for name in names} for saved in (before, after)]
     values: dict[str, dict[str, Any]] = {}
@@ -243,7 +246,10 @@ def diff_record(before: SavedCheckpoint, after: SavedCheckpoint) -> dict[str, An
 
 
 def iter_changes(before: SavedCheckpoint, after: SavedCheckpoint) -> Iterator[tuple[str, list[Any], list[Any]]]:
-    """Yield the fields that differ, each with its old and its new value, in lists that are empty if it is absent."""
+    """Yield the name, the old value and the new value of each field that differs.
+
+    Each value is in a list of its own, which is empty if the checkpoint does not have the field.
+    """
     old, new = jsonable(before.checkpoint.values), jsonable(after.checkpoint.values)
     # Compared as text, because 1, 1.0 and True are equal in Python.
     texts = ({key: to_json(value) for key, value in values.items()} for values in (old, new))
@@ -268,12 +274,12 @@ def _print_diff(before: SavedCheckpoint, after: SavedCheckpoint) -> None:
 
 
 def diff_lines(old: list[Any], new: list[Any]) -> list[str]:
-    """Return the diff of a value, given as by `iter_changes`, line by line with two lines of context."""
+    """Return the lines of a field's diff, with two lines of context. The values are as `iter_changes` yields them."""
     old_lines, new_lines = (to_json(values[0]).splitlines() if values else [] for values in (old, new))
     lines = list(difflib.unified_diff(old_lines, new_lines, n=2, lineterm=""))[2:]
     # The header of a hunk becomes "...", or nothing if the hunk starts at the first line.
-    return ["..." if line.startswith("@@") else line for line in lines if not line.startswith(_FIRST_HUNKS)]
+    return ["..." if line.startswith("@@") else line for line in lines if not line.startswith(_FIRST_HUNK_HEADERS)]
 
 
-_FIRST_HUNKS: Final = ("@@ -1 ", "@@ -1,", "@@ -0,0 ")
-"""How the headers of hunks start that begin at the first line."""
+_FIRST_HUNK_HEADERS: Final = ("@@ -1 ", "@@ -1,", "@@ -0,0 ")
+"""The beginnings of the header of a hunk that starts at the first line."""

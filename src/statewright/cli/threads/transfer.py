@@ -1,9 +1,9 @@
 """Transfer of a thread between two savers: its history is committed again to the target, oldest checkpoint first.
 
 Ids, parents, branches, subgraphs, open interrupts, saved results, metadata and logs are preserved; the new thread has
-no lease. A checkpoint is committed as its changes since the parent, which are detected by identity: checkpoints that a
-saver reads together share the object of an unchanged field, and the items of a list that has grown. With a saver that
-does not share them, fields are stored whole, which is correct but takes more space.
+no lease. Each checkpoint is committed as its changes since its parent. Changes are detected by object identity, because
+checkpoints that a saver reads together share the objects of unchanged fields, and the items of lists that have grown.
+If a saver does not share them, whole fields are stored again, which is correct but takes more space.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _changed_at(source: Checkpointer, thread_id: str) -> datetime:
 
 
 def _restore_changed_time(target: Checkpointer, target_id: str, at: datetime) -> None:
-    """Set the time of the last change to that of the original thread, by a lease that ends at once."""
+    """Set the new thread's time of last change to `at`, that of the original, by taking a lease that ends then."""
     owner = draw_run_id()
     resolve(target.renew(target_id, LeaseRequest(owner, at, None, claims=True)))
 
@@ -75,7 +75,7 @@ def _restore_changed_time(target: Checkpointer, target_id: str, at: datetime) ->
 
 
 class _CheckpointRef(NamedTuple):
-    """The data by which a checkpoint is sorted: the ids and the branch."""
+    """The data by which a checkpoint is sorted: its id, the id of its parent, and its branch."""
 
     id: CheckpointId
     parent: CheckpointId | None
@@ -85,10 +85,10 @@ class _CheckpointRef(NamedTuple):
 def _iter_in_order(
     source: Checkpointer, thread_id: str, namespace: str
 ) -> Iterator[tuple[SavedCheckpoint, SavedCheckpoint | None]]:
-    """Yield the checkpoints of a namespace, parents before children, each with its parent.
+    """Yield the checkpoints of a namespace, each with its parent. Parents come before their children.
 
     The head of each branch comes last in its branch, so that it becomes the head of the new branch. The history is read
-    twice: first without keeping the values, to determine the order, then page by page in that order.
+    twice: first to determine this order, without keeping the values, and then page by page to yield the checkpoints.
     """
     refs = _list_refs(source, thread_id, namespace)
     branches: Sequence[str] = resolve(source.branches(thread_id, namespace=namespace))
@@ -96,19 +96,18 @@ def _iter_in_order(
         head.id for name in branches if (head := resolve(source.load(thread_id, namespace=namespace, branch=name)))
     }
     order = deque(_sort(list(reversed(refs)), heads))
-    read_early: dict[CheckpointId, SavedCheckpoint] = {}  # before their turn
+    waiting: dict[CheckpointId, SavedCheckpoint] = {}  # checkpoints that were read before their turn
     latest_of_branch: dict[str, SavedCheckpoint] = {}
     for saved in _read_oldest_first(source, thread_id, namespace, [ref.id for ref in refs]):
         latest = latest_of_branch.get(saved.branch_key.branch)
         if latest is not None and latest.id == saved.id:
-            latest_of_branch[saved.branch_key.branch] = (
-                saved  # read again, with values that are shared with the next page
-            )
+            # It was read again as the first of this page, so its values are shared with the rest of the page.
+            latest_of_branch[saved.branch_key.branch] = saved
             continue
-        read_early[saved.id] = saved
-        while order and order[0].id in read_early:
+        waiting[saved.id] = saved
+        while order and order[0].id in waiting:
             ref = order.popleft()
-            checkpoint = read_early.pop(ref.id)
+            checkpoint = waiting.pop(ref.id)
             parent = latest_of_branch.get(ref.branch)
             if ref.parent is not None and (parent is None or parent.id != ref.parent):  # a fork
                 parent = resolve(source.load(thread_id, namespace=namespace, checkpoint_id=ref.parent))
@@ -130,10 +129,10 @@ def _list_refs(source: Checkpointer, thread_id: str, namespace: str) -> list[_Ch
 def _read_oldest_first(
     source: Checkpointer, thread_id: str, namespace: str, ids: Sequence[CheckpointId]
 ) -> Iterator[SavedCheckpoint]:
-    """Yield the checkpoints with these ids, which are newest first, from the oldest to the newest.
+    """Yield the checkpoints with these ids, from the oldest to the newest; `ids` are in the opposite order.
 
-    They are read page by page, so that a long history is never entirely in memory. A page begins with the last
-    checkpoint of the previous one, because only checkpoints read together share values.
+    The checkpoints are read page by page, so that a long history is never entirely in memory. Each page begins with the
+    last checkpoint of the previous page, because only checkpoints that are read together share values.
     """
     for start in reversed(range(0, len(ids), PAGE)):
         size = min(PAGE + 1, len(ids) - start)
@@ -147,22 +146,22 @@ def _read_oldest_first(
 def _sort(refs: Sequence[_CheckpointRef], heads: set[CheckpointId]) -> Iterator[_CheckpointRef]:
     """Sort checkpoints topologically: parents first, and heads after the rest of their branch.
 
-    The given order is kept where possible; it is wrong if the clock was set back.
+    Otherwise the order of `refs` is kept, which by itself would not suffice if the clock was set back.
     """
-    rank = {ref.id: number for number, ref in enumerate(refs)}
+    indexes = {ref.id: index for index, ref in enumerate(refs)}
     sorter = TopologicalSorter[int]()
-    for number, ref in enumerate(refs):
-        sorter.add(number, *([rank[ref.parent]] if ref.parent is not None else []))
+    for index, ref in enumerate(refs):
+        sorter.add(index, *([indexes[ref.parent]] if ref.parent is not None else []))
         if ref.id in heads:
-            sorter.add(number, *(rank[other.id] for other in refs if other.branch == ref.branch and other is not ref))
+            sorter.add(index, *(indexes[other.id] for other in refs if other.branch == ref.branch and other is not ref))
     sorter.prepare()
-    ready: list[int] = []
+    ready: list[int] = []  # a heap of the indexes of checkpoints whose predecessors have been yielded
     while sorter.is_active():
-        for number in sorter.get_ready():
-            heapq.heappush(ready, number)
-        number = heapq.heappop(ready)  # the oldest of those that are ready, because it is read first
-        yield refs[number]
-        sorter.done(number)
+        for index in sorter.get_ready():
+            heapq.heappush(ready, index)
+        index = heapq.heappop(ready)  # the oldest, because checkpoints are read in this order
+        yield refs[index]
+        sorter.done(index)
 
 
 # -- writing
@@ -177,7 +176,7 @@ class _Writer:
         self._heads: dict[BranchKey, CheckpointId] = {}
         self._in_flight: deque[Any] = deque()
         self.has_created_thread = False
-        """True once a checkpoint is written, so that the thread is known to be this transfer's own."""
+        """True once a checkpoint has been written, which shows that this transfer has created the thread."""
         self.count = 0
         """Number of checkpoints written."""
 
@@ -210,15 +209,18 @@ class _Writer:
             self._commit_temporary(BranchKey(self._target_id, _TEMPORARY), run, datetime.now(UTC), None)
 
     def write_logs(self, saved: SavedCheckpoint, events: Iterable[Event]) -> None:
-        """Write the logs of all runs after the first checkpoint, `saved`, whose success shows that the thread is new.
+        """Write the logs of all runs, after waiting until the first checkpoint, `saved`, has been written.
 
-        Logs of subgraphs, which may no longer exist, are saved with temporary checkpoints, others with `saved`.
+        Logs of subgraphs are saved with temporary checkpoints, because the checkpoints of the subgraphs may no longer
+        exist; other logs are saved with `saved`.
         """
         self.flush()
         self.has_created_thread = True
         branch = saved.branch_key._replace(thread_id=self._target_id)  # the thread may have no main branch
-        for (run, namespace, at), group in groupby(events, lambda entry: (entry.run_id, entry.namespace, entry.at)):
-            entries: Iterable[Any] = ((it.kind, it.step, it.node, it.task_id, it.data) for it in group)
+        for (run, namespace, at), group in groupby(events, lambda event: (event.run_id, event.namespace, event.at)):
+            entries: Iterable[Any] = (
+                (event.kind, event.step, event.node, event.task_id, event.data) for event in group
+            )
             log = Log(run, at or saved.created_at, tuple(entries))
             if namespace:
                 self._commit_temporary(BranchKey(self._target_id, namespace), run, log.at, log)
@@ -227,7 +229,7 @@ class _Writer:
                 resolve(self._target.save_results(branch, saved.id, Pending(), log=log))
 
     def _commit_temporary(self, branch: BranchKey, run_id: str, at: datetime, log: Log | None) -> None:
-        """Commit a checkpoint that is dropped at once. Its log is kept, as when a subgraph call ends."""
+        """Commit a checkpoint that is dropped at once. Its log is kept, as it is after the call of a subgraph ends."""
         checkpoint = Checkpoint(draw_checkpoint_id(), 0, {}, ())
         self._commit(
             Commit(
@@ -261,14 +263,14 @@ _TEMPORARY: Final = "\x1fcarried"
 
 
 def changed_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the changes between two states by field: appended items, a new value, or MISSING for a removed field."""
+    """Return the changes between two states, by field: appended items, a new value, or MISSING for a removed field."""
     old = dict.fromkeys(after, MISSING) | dict(before)
     changes = {key: difference(old[key], value) for key, value in after.items() if value is not old[key]}
     return changes | {key: MISSING for key in before if key not in after}
 
 
-def _reported_updates(saved: Checkpoint, parent: Checkpoint | None) -> list[list[Any]] | None:
-    """Return the updates that a subgraph reports to its caller; None if neither checkpoint has any."""
-    if not saved.reported and (parent is None or not parent.reported):
+def _reported_updates(checkpoint: Checkpoint, parent: Checkpoint | None) -> list[list[Any]] | None:
+    """Return the updates that a subgraph reports to its caller; None if a checkpoint and its parent both have none."""
+    if not checkpoint.reported and (parent is None or not parent.reported):
         return None
-    return [[name, update] for name, update in saved.reported]
+    return [[name, update] for name, update in checkpoint.reported]

@@ -1,4 +1,4 @@
-"""Preparation of agents and networks to run: they get the models of the command line, or of the project."""
+"""Assignment of models to agents and networks before a run: those of the command line, or the project's default."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from statewright.project import load_project
 def prepare_network(target: Agent | Network[Any], models: Models | None, file: Path) -> Network[Any]:
     """Return the network to run; a single agent is wrapped in one. With `models=None`, no model is connected.
 
-    Raises UsageError for an agent that has no model, or one that cannot be connected.
+    Raises UsageError if an agent has no model, or if a model cannot be connected.
     """
     if isinstance(target, Agent):
         return network_of(target if models is None else _configure_agent(target, models, file))
@@ -35,31 +35,32 @@ def _configure_agent(agent: Agent, models: Models, file: Path) -> Agent:
     if model is None and agent.model is None:
         raise UsageError(f"Agent {agent.name!r} has no model. Choose one, e.g. with --model openai:gpt-5.")
     configured = agent.with_model(model) if model is not None else agent
-    _connect_named([configured])
+    _connect_own_models([configured])
     return configured
 
 
 def _configure_network(network: Network[Any], models: Models, file: Path) -> Network[Any]:
     """Return the network with the models of the command line.
 
-    Its agents stay the same objects, because its router may return them.
+    The models are set on the network, not on its agents, because the router may return the original agent objects.
     """
     models.check_names(list(network.agents), "Agents")
     default = _connect(models.default, models, file) if models.default is not None else None
     by_agent = {name: _connect(model, models, file) for name, model in models.by_name.items()}
     configured = network.with_models(default, **by_agent)
-    without_model = [
+    agents_without_model = [
         agent.name for agent in network.agents.values() if agent.model is None and configured.model_for(agent) is None
     ]
-    if without_model and network.default_model is None:
+    if agents_without_model and network.default_model is None:
         project_default = _connect_project_default(file)
         if project_default is None:
             raise UsageError(
-                f"Agent {without_model[0]!r} of network {network.name!r} has no model. Choose one, e.g. with "
+                f"Agent {agents_without_model[0]!r} of network {network.name!r} has no model. Choose one, e.g. with "
                 f"--model openai:gpt-5."
             )
-        configured = configured.with_models(**dict.fromkeys(without_model, project_default))
-    _connect_named([*(agent for agent in network.agents.values() if configured.model_for(agent) is None), configured])
+        configured = configured.with_models(**dict.fromkeys(agents_without_model, project_default))
+    agents = [agent for agent in network.agents.values() if configured.model_for(agent) is None]
+    _connect_own_models([*agents, configured])
     return configured
 
 
@@ -75,13 +76,13 @@ def _connect_project_default(file: Path) -> ChatModel | None:
     project = load_project(file)
     source = ModelResolver(project.models, project.defaults.provider).find(project.defaults.model)
     try:
-        return source.model if source is not None else None
+        return model_source.model if model_source is not None else None
     except ModelError as error:
         raise UsageError(format_error(error)) from error
 
 
-def _connect_named(owners: Iterable[Agent | Network[Any]]) -> None:
-    """Connect the models that agents and networks have by name, so that a missing key is reported before the run."""
+def _connect_own_models(owners: Iterable[Agent | Network[Any]]) -> None:
+    """Connect the models that agents and networks name themselves, so that a missing key is reported before the run."""
     try:
         for owner in owners:  # reading the attribute connects the model
             _ = owner.chat_model if isinstance(owner, Agent) else owner.default_chat_model

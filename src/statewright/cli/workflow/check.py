@@ -51,7 +51,10 @@ def check(
 
 
 def _check_target(target: str, *, is_single: bool) -> list[CompiledGraph | None]:
-    """Check the graph of a target, or all graphs of its file unless a single one is required."""
+    """Check the graph that a target names, or all graphs in its file unless `is_single`.
+
+    Returns the graphs, with None in place of each invalid one.
+    """
     try:
         targets = [target] if is_workflow(target) or is_single else list_targets(target)
     except UsageError as error:  # the file cannot be imported
@@ -61,13 +64,13 @@ def _check_target(target: str, *, is_single: bool) -> list[CompiledGraph | None]
 
 
 def _check_graph(target: str) -> CompiledGraph | None:
-    """Load a graph, and print a summary or its problems. Return None for an invalid graph."""
+    """Load a graph, and print a summary of it, or its problems. Return None for an invalid graph."""
     try:
-        app, missing = load_for_check(target)
+        app, missing_resources = load_for_check(target)
     except (UsageError, GraphError) as error:
         warn(f"Error: {error}")
         return None
-    for problem in missing:
+    for problem in missing_resources:
         warn(f"warning: {target}: {problem}")
 
     edges = sum(len(targets) for targets in app.graph.successors.values())
@@ -78,23 +81,23 @@ def _check_graph(target: str) -> CompiledGraph | None:
 def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
     """Print the unfinished branches that cannot continue with the graph, and exit with 1 if there are any."""
     saver.allow(app.program.stored_types)
-    compatible = incompatible = 0
+    compatible_count = incompatible_count = 0
     for workspace_saver, thread_id, branch in _iter_branches(saver):
         problem = _find_problem(app, workspace_saver, thread_id, branch)
         if problem:
-            incompatible += 1
+            incompatible_count += 1
             in_workspace = f", workspace {workspace_saver.workspace}"
             where = in_workspace if workspace_saver.workspace != saver.workspace else ""
             say(f"{thread_id} ({branch}{where}): {problem}")
         elif problem is not None:
-            compatible += 1
-    say(f"Unfinished branches: {compatible} can continue, {incompatible} cannot")
-    if incompatible:
+            compatible_count += 1
+    say(f"Unfinished branches: {compatible_count} can continue, {incompatible_count} cannot")
+    if incompatible_count:
         raise SystemExit(FAILED)
 
 
 def _iter_branches(saver: SqliteSaver) -> Iterator[tuple[SqliteSaver, str, str]]:
-    """Yield all branches of all threads, as the saver of the workspace, the thread id and the branch."""
+    """Yield all branches in all workspaces, each as the saver of its workspace, its thread id and its name."""
     for workspace in resolve(saver.workspaces()):
         workspace_saver = saver.for_workspace(workspace)
         for entry in resolve(workspace_saver.threads()):
@@ -103,7 +106,7 @@ def _iter_branches(saver: SqliteSaver) -> Iterator[tuple[SqliteSaver, str, str]]
 
 
 def _find_problem(app: CompiledGraph, saver: SqliteSaver, thread_id: str, branch: str) -> str | None:
-    """Return why a branch cannot continue with the graph; empty if it can, None if it is completed."""
+    """Return why a branch cannot continue with the graph: empty if it can continue, None if it is completed."""
     try:
         saved = resolve(saver.load(thread_id, branch=branch))
         if saved is None or saved.checkpoint.is_complete:

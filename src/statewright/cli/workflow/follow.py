@@ -1,4 +1,4 @@
-"""Running a graph or a workflow until it is idle, and printing its progress, result, questions and next commands."""
+"""Running a graph or a workflow until it is idle, and printing its progress, its result, and how to continue."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SavedRun:
-    """The location of a saved run, from which command lines that continue it are made."""
+    """The location of a saved run, and the command lines that continue or inspect it."""
 
     thread: str
     target: str
@@ -99,8 +99,8 @@ def run_and_exit(
 ) -> None:
     """Call `run`, print the outcome of the run, and exit with the code of its status unless it has completed.
 
-    The output of a graph is its final state, that of a network its last answer, that of a workflow its result. With
-    --json, it is the state or a record instead.
+    For a graph, the final state is printed; for a network, its last answer; for a workflow, its result. With --json,
+    the state is printed for networks too, and for a workflow a record of the run.
     """
     state: Any = None
     questions: Sequence[Interrupt] = ()
@@ -121,13 +121,13 @@ def run_and_exit(
         say(results[-1].text)
     if questions and not is_workflow:
         _exit_waiting(questions, saved)
-    _warn_inspect(saved)
+    _print_inspect_hint(saved)
 
 
 def _end_workflow(
     snapshot: StateSnapshot[Any], error: Exception | None, thread_id: str, saved: SavedRun | None, options: RunOptions
 ) -> None:
-    """Print the result of a workflow, or with --json a record of any outcome. Exit unless it has completed."""
+    """Print the result of a workflow or, with --json, a record of its run. Exit unless it has completed."""
     values = snapshot.values
     if options.json:
         status = "failed" if error is not None else "waiting" if snapshot.next else "completed"
@@ -157,23 +157,23 @@ def _hints(saved: SavedRun | None, intro: str) -> list[str]:
     ]
 
 
-def _warn_inspect(saved: SavedRun | None) -> None:
+def _print_inspect_hint(saved: SavedRun | None) -> None:
     if saved is not None and saved.is_in_database and is_interactive():
         warn(f"Inspect it with: {saved.show_command}")
 
 
 def _exit_paused(next_nodes: Sequence[str], saved: SavedRun | None, *, as_json: bool) -> NoReturn:
-    """Exit from a workflow that waits before its next states."""
+    """Exit from a workflow that is waiting before its next states, after printing how to continue it."""
     if not as_json:
         commands = (saved.resume_command(), saved.resume_command("--answer", "TEXT")) if saved is not None else ()
-        lines = [f"The run waits before {', '.join(sorted(set(next_nodes)))}. Continue with:"]
+        lines = [f"The run is waiting before {', '.join(sorted(set(next_nodes)))}. Continue with:"]
         warn("\n".join([*lines, *(f"  {command}" for command in commands)]))
-    _warn_inspect(saved)
+    _print_inspect_hint(saved)
     raise SystemExit(WAITING)
 
 
 def _exit_waiting(questions: Sequence[Interrupt], saved: SavedRun | None) -> NoReturn:
-    lines = ["The run waits for answers:", *(f"  {format_question(question)}" for question in questions)]
+    lines = ["The run is waiting for answers:", *(f"  {format_question(question)}" for question in questions)]
     if saved is not None:
         lines += ["Continue with:", *(f"  {command}" for command in resume_commands(questions, saved))]
         lines += ["Inspect it with:", f"  {saved.show_command}"] if saved.is_in_database else []
@@ -204,7 +204,7 @@ def resume_commands(questions: Sequence[Interrupt], saved: SavedRun) -> list[str
 
 
 def _exit_failed(error: Exception, saved: SavedRun | None, *, show_traceback: bool) -> NoReturn:
-    """Print the error with its location, and exit. An error that was not raised by a node may be a usage error."""
+    """Print the error with its location, and exit. An error that was not raised by a node can be a usage error."""
     if isinstance(error, StatewrightError) and error.exit_code == USAGE_ERROR and node_note(error) is None:
         exit_with(f"Error: {format_error(error)}", USAGE_ERROR)
     if show_traceback:

@@ -71,10 +71,10 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Create a small example project: a graph and its test."""
-    existing = [name for name in FILES if (folder / name).exists()]
-    if existing and not force:
+    existing_files = [name for name in FILES if (folder / name).exists()]
+    if existing_files and not force:
         raise UsageError(
-            f"{str(folder)!r} already contains {', '.join(existing)}. Pass --force to replace existing files."
+            f"{str(folder)!r} already contains {', '.join(existing_files)}. Pass --force to replace existing files."
         )
     with report_os_errors(f"The project cannot be written to {str(folder)!r}"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def schema(
     language: Annotated[Literal["states"], typer.Argument(metavar="LANGUAGE", help="`states` for workflows in YAML.")],
 ) -> None:
     """Print the JSON Schema of a workflow language, for completion and validation in editors."""
-    # Imported here, because `init` must work without the extra `states`.
+    # Imported here, so that `init` works without the libraries of the extra `states`.
     from statewright.workflow.states.language.json_schema import language_schema
 
     say(to_json(language_schema()))

@@ -15,69 +15,75 @@ _MAX_QUOTE: Final = 40
 
 
 def read_input(inputs: Sequence[str], option: str = "--input") -> Any:
-    """Parse the values of an option such as `--input`; several mappings are merged. Raises UsageError."""
-    parts = [_read_part(text, option) for text in inputs]
-    if len(parts) == 1:
-        return parts[0]
+    """Parse the values of an option such as `--input`, and merge several mappings into one. Raises UsageError."""
+    values = [_parse_option_value(text, option) for text in inputs]
+    if len(values) == 1:
+        return values[0]
     merged: dict[str, Any] = {}
-    for part in parts:
-        if not isinstance(part, dict):
+    for value in values:
+        if not isinstance(value, dict):
             raise UsageError(
-                f"Only JSON objects can be merged, but one {option} is {json.dumps(part)}. Pass a single value, or "
+                f"Only JSON objects can be merged, but one {option} is {json.dumps(value)}. Pass a single value, or "
                 f"several objects."
             )
-        merged.update(cast(dict[str, Any], part))
+        merged.update(cast(dict[str, Any], value))
     return merged
 
 
 def read_message(inputs: Sequence[str]) -> Message:
-    """Return the message to an agent: text, or the contents of `@FILE`. Raises UsageError."""
+    """Parse the input of an agent, text or `@FILE`, into a message. Raises UsageError unless there is exactly one."""
     if len(inputs) != 1:
         raise UsageError(f"An agent takes one message, but there are {len(inputs)}. Pass --input TEXT once.")
     return Message(read_text(inputs[0]))
 
 
 def read_text(text: str) -> str:
-    """Return the text itself, or the contents of the file for `@FILE`. Raises UsageError."""
+    """Return the text itself or, for `@FILE`, the contents of the file. Raises UsageError."""
     return read_file(Path(text[1:]), "input file") if text.startswith("@") else text
 
 
-def read_file(path: Path, noun: str) -> str:
-    """Return the contents of a file. Raises UsageError if it cannot be read."""
+def read_file(path: Path, file_description: str) -> str:
+    """Return the contents of a text file. Raises UsageError if it cannot be read.
+
+    `file_description` says in the error message what the file is, e.g. `input file`.
+    """
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"The {noun} {str(path)!r} cannot be read: {reason}.") from error
+        raise UsageError(f"The {file_description} {str(path)!r} cannot be read: {reason}.") from error
 
 
-def _read_part(text: str, option: str) -> Any:
+def _parse_option_value(text: str, option: str) -> Any:
     if text.startswith("@"):
-        return _parse(read_file(Path(text[1:]), "input file"), f"The file {text[1:]}")
+        return _parse_json(read_file(Path(text[1:]), "input file"), f"The file {text[1:]}")
     key, equals, value = text.partition("=")
     if equals and key.isidentifier():
         return {key: read_value(value, f"A value of {option}")}
-    return _parse(text, f"{option} {text!r}" if len(text) <= _MAX_QUOTE else option)
+    return _parse_json(text, f"{option} {text!r}" if len(text) <= _MAX_QUOTE else option)
 
 
-def _parse(text: str, source: str) -> Any:
-    """Parse JSON; `source` is the subject of error messages."""
+def _parse_json(text: str, subject: str) -> Any:
+    """Parse JSON. Error messages begin with `subject`, which says where the text comes from. Raises UsageError."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise UsageError(
-            f"{source} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
+            f"{subject} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
             f"Pass a JSON object, @FILE or KEY=VALUE."
         ) from error
-    except (ValueError, RecursionError) as error:  # a number with thousands of digits, or thousands of brackets
-        raise UsageError(f"{source} is too large to be parsed: {error}.") from error
+    except (ValueError, RecursionError) as error:  # a number has too many digits, or values are nested too deeply
+        raise UsageError(f"{subject} is too large to be parsed: {error}.") from error
 
 
-def read_value(text: str, noun: str = "The value") -> Any:
-    """Parse a value as JSON, or return the text itself. Raises UsageError for JSON that is too large."""
+def read_value(text: str, subject: str = "The value") -> Any:
+    """Return the value of a text in JSON, or the text itself if it is not JSON.
+
+    Raises UsageError, with a message that begins with `subject`, for JSON that is too large.
+    """
     try:
         return json.loads(text)
     except json.JSONDecodeError:
         return text
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{noun} is too large to be parsed: {error}.") from error
+        raise UsageError(f"{subject} is too large to be parsed: {error}.") from error

@@ -1,7 +1,7 @@
-"""Loading of a target, the FILE of a command, as a compiled graph.
+"""Loading of a target, the argument FILE of a command, as a compiled graph.
 
-A target is a workflow file, or `FILE.py[:NAME]` or `MODULE[:NAME]` with a graph, an agent, a network, or a function
-that makes one.
+A target is a workflow file, or `FILE.py[:NAME]` or `MODULE[:NAME]`, where NAME is a graph, an agent, a network, or a
+function that returns one of these.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from statewright.workflow.states import Workflow
 
     GraphSource = CompiledGraph | StateGraph | Agent | Network[Any]
+    """An object of a module from which a compiled graph is made."""
 
 DEFAULT_NAMES: Final = ("graph", "app", "network", "agent")
-"""The names by which one of several graphs in a module is chosen, in this order."""
+"""Names for the main graph of a module that defines several. The first of these names that exists is chosen."""
 _WORKFLOW_SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
@@ -49,94 +50,93 @@ class LoadedGraph(NamedTuple):
 def load_graph(target: str) -> CompiledGraph:
     """Load the graph of a target for inspection, without connecting models.
 
-    Raises UsageError, InvalidGraph for an invalid graph, and WorkflowError for an invalid workflow.
+    Raises InvalidGraph for an invalid graph, WorkflowError for an invalid workflow, and otherwise UsageError.
     """
     return _load_workflow(target) if is_workflow(target) else _compile(find_graph(target), None, target).app
 
 
 def load_for_check(target: str) -> tuple[CompiledGraph, Sequence[Problem]]:
-    """Load a graph like `load_graph`, with problems for the resources of a workflow that its project lacks."""
+    """Load a graph like `load_graph`, and report the resources of a workflow that its project does not define."""
     if not is_workflow(target):
         return load_graph(target), ()
-    workflow, project = _read_workflow(target)  # reports a missing extra before the import below would fail
+    workflow, project = _read_workflow(target)  # reports a missing library before the import below would fail
     from statewright.workflow.states.resources.missing import find_missing_resources
 
     return workflow.compile(project=project), find_missing_resources(workflow.definition, project)
 
 
 def find_graph(target: str) -> GraphSource:
-    """Return the graph of a target as defined in the file, without compiling it."""
+    """Return the object that a target names, without compiling a graph from it."""
     return _resolve(target, NO_MODELS)[0]
 
 
 def load(target: str, models: Models, script: Path | None = None, max_items: int | None = None) -> LoadedGraph:
     """Load the graph of a target to run it, with the models of the command line.
 
-    `script` and `max_items` only apply to workflow files. Raises InvalidGraph, WorkflowError, and UsageError, also for
-    a model that cannot be connected and an invalid script.
+    `script` and `max_items` only apply to workflow files. Raises InvalidGraph for an invalid graph, WorkflowError for
+    an invalid workflow, and otherwise UsageError, e.g. for an invalid script or a model that cannot be connected.
     """
     if is_workflow(target):
         return LoadedGraph(_load_workflow(target, models, script, max_items))
-    source, unused_models = _resolve(target, models)
-    if unused_models != NO_MODELS and isinstance(source, CompiledGraph | StateGraph):
+    source, models_to_assign = _resolve(target, models)
+    if models_to_assign != NO_MODELS and isinstance(source, CompiledGraph | StateGraph):
         raise UsageError(
             f"{target} is a graph whose models are chosen in its code. --model only applies to workflows in YAML, "
             f"agents, networks, and functions with a parameter `model` that return a graph."
         )
-    return _compile(source, unused_models, target)
+    return _compile(source, models_to_assign, target)
 
 
 def list_targets(target: str) -> list[str]:
-    """Return a target for each graph and network of a file, else for each agent, else the target itself.
+    """Return a target for each graph and network in a file, or for each agent if there are none.
 
-    A target that already has a name is returned as it is.
-
+    A target that already names an object is returned as it is, and so is the target of a file without any of these.
     Raises UsageError for a file that cannot be imported.
     """
     module = import_target(target.partition(":")[0])
     if ":" in target:
         return [target]
-    names = _distinct(module, _is_graph) or _distinct(module, _is_agent)
+    names = _find_distinct(module, _is_graph) or _find_distinct(module, _is_agent)
     return [f"{target}:{name}" for name in names] or [target]
 
 
 def load_served(target: str, module: ModuleType, models: Models) -> CompiledGraph:
-    """Load the graph of a target from its imported module, to serve it. `models` are for agents without a model.
+    """Load the graph of a target from its module, which is already imported, to serve the graph.
 
-    Raises UsageError and InvalidGraph.
+    `models` are the models for agents that have none. Raises UsageError and InvalidGraph.
     """
-    source, unused_models = _resolve_in(vars(module), target, models)
-    return _compile(source, unused_models, module.__file__ or target).app
+    source, models_to_assign = _resolve_in(vars(module), target, models)
+    return _compile(source, models_to_assign, module.__file__ or target).app
 
 
 def choose_served_graphs(module: ModuleType) -> dict[str, str]:
-    """Choose the graphs to serve from a module, as a mapping from served name to name in the module.
+    """Choose the graphs to serve from a module, as a mapping from their served names to their names in the module.
 
-    These are the compiled graphs, the networks and the graph with a default name; if there are none, the graph
-    builders; if there are none either, the agents. The one with a default name, or the only one, is served under the
-    name of the module.
+    These are the compiled graphs, the networks, and the graph builder with a default name. If there are none, all graph
+    builders are served; if there are no graph builders either, all agents. If one of the chosen objects has a default
+    name, or there is only one, it is served under the name of the module.
     """
-    graphs = _distinct(module, _is_graph)
-    default = next((key for key in DEFAULT_NAMES if key in graphs), None)
-    ready = [key for key, graph in graphs.items() if key == default or not isinstance(graph, StateGraph)]
-    chosen = ready or list(graphs) or list(_distinct(module, _is_agent))
-    main = next((key for key in DEFAULT_NAMES if key in chosen), chosen[0] if len(chosen) == 1 else None)
-    if module.__name__ in chosen:  # the name of the module is taken
-        main = None
-    return {module.__name__ if key == main else key: key for key in chosen}
+    graphs = _find_distinct(module, _is_graph)
+    default_name = next((name for name in DEFAULT_NAMES if name in graphs), None)
+    preferred = [name for name, graph in graphs.items() if name == default_name or not isinstance(graph, StateGraph)]
+    names = preferred or list(graphs) or list(_find_distinct(module, _is_agent))
+    main_name = next((name for name in DEFAULT_NAMES if name in names), names[0] if len(names) == 1 else None)
+    if module.__name__ in names:  # another object is already served under the name of the module
+        main_name = None
+    return {module.__name__ if name == main_name else name: name for name in names}
 
 
-def _distinct(module: ModuleType, matches: Callable[[object], bool]) -> dict[str, Any]:
-    """Return the matching values of a module by name. A value with several names has only the first."""
+def _find_distinct(module: ModuleType, matches: Callable[[object], bool]) -> dict[str, Any]:
+    """Return the values of a module that match, by name. A value that has several names is listed under the first."""
     by_id: dict[int, tuple[str, Any]] = {}
-    for key, value in vars(module).items():
+    for name, value in vars(module).items():
         if matches(value):
-            by_id.setdefault(id(value), (key, value))
+            by_id.setdefault(id(value), (name, value))
     return dict(by_id.values())
 
 
 def _compile(source: GraphSource, models: Models | None, target: str) -> LoadedGraph:
-    """Compile a graph source. Agents and networks get `models`; with None, no model is connected."""
+    """Compile the object that a target names. Agents and networks get `models`; with None, no model is connected."""
     if not isinstance(source, CompiledGraph | StateGraph):
         from statewright.cli.workflow.agents import prepare_network
 
@@ -151,23 +151,24 @@ def has_durable_saver(app: CompiledGraph) -> bool:
 
 
 def _resolve(target: str, models: Models) -> tuple[GraphSource, Models]:
-    """Return the graph source of a target, and the models that it does not use itself.
+    """Return the object that a target names, and the models that are still to be assigned to its agents.
 
-    A target that names a function is called, and may take a model. Without a name, the only graph or network is chosen,
-    or the one with a default name; if there are none, the agents are considered.
+    If the target names a function, the function is called, and may take the default model as an argument. If the target
+    has no name, the only graph or network of the file is chosen, or the one with a default name; if the file has none,
+    an agent is chosen in the same way.
     """
     return _resolve_in(vars(import_target(target.partition(":")[0])), target, models)
 
 
-def _resolve_in(names: Mapping[str, Any], target: str, models: Models) -> tuple[GraphSource, Models]:
+def _resolve_in(attributes: Mapping[str, Any], target: str, models: Models) -> tuple[GraphSource, Models]:
     file, _, name = target.partition(":")
-    graphs: dict[str, Any] = {key: value for key, value in names.items() if _is_graph(value)}
-    agents = {key: value for key, value in names.items() if _is_agent(value)}
+    graphs: dict[str, Any] = {key: value for key, value in attributes.items() if _is_graph(value)}
+    agents = {key: value for key, value in attributes.items() if _is_agent(value)}
     if not name:
         return _choose_graph(file, graphs or agents), models
     candidates = {**graphs, **agents}
-    if name not in candidates and inspect.isfunction(names.get(name)):
-        return _call_factory(target, names[name], models)
+    if name not in candidates and inspect.isfunction(attributes.get(name)):
+        return _call_factory(target, attributes[name], models)
     if name not in candidates:
         raise UsageError(f"{file} has no graph {name!r}. {suggestion(name, candidates, noun='Graphs')}")
     return candidates[name], models
@@ -195,13 +196,13 @@ def _is_agent(value: object) -> bool:
 
 
 def _is_agents_instance(value: object, class_name: str) -> bool:
-    """Return True for an instance of a class of `statewright.agents`, without importing that package: it is slow."""
+    """Return True for an instance of a class of `statewright.agents`, without the slow import of that package."""
     package = sys.modules.get("statewright.agents")  # if it is not imported, there are no instances
     return package is not None and isinstance(value, getattr(package, class_name))
 
 
 def _call_factory(target: str, function: Any, models: Models) -> tuple[GraphSource, Models]:
-    """Call a function that makes a graph, with the default model if it has a parameter `model`."""
+    """Call a function that returns a graph, with the default model if the function has a parameter `model`."""
     signature, arguments = inspect.signature(function), dict[str, ChatModel]()
     if models.default is not None and "model" in signature.parameters:
         arguments["model"] = models.connect(models.default)
@@ -209,7 +210,8 @@ def _call_factory(target: str, function: Any, models: Models) -> tuple[GraphSour
         signature.bind(**arguments)
     except TypeError as error:
         raise UsageError(
-            f"The function {target} cannot be called: {error}. It may only have one parameter, `model`, for --model."
+            f"The function {target} cannot be called: {error}. It may require no argument but `model`, which --model "
+            f"provides."
         ) from None
     try:
         result = function(**arguments)
@@ -254,9 +256,10 @@ def _read_workflow(target: str) -> tuple[Workflow, Project]:
 
 
 def is_steps_file(path: Path, *, default: bool = False) -> bool:
-    """Return True for a step workflow in JSON; `default` for JSON that is invalid, or neither or both steps and states.
+    """Return True if a file contains a step workflow in JSON, and False if it contains a workflow of states.
 
-    The default decides which loader reports the problem.
+    Return `default` if the file is not valid JSON, or if it has both of the keys `steps` and `states`, or neither. The
+    default decides which of the two loaders reports the problem.
     """
     if path.suffix.lower() != ".json":
         return False
@@ -284,9 +287,10 @@ def read_script(path: Path) -> dict[str, Any]:
 
 
 def import_target(name: str) -> ModuleType:
-    """Import a file, which can import modules in its folder, or a module by name, also from the current folder.
+    """Import a file by its path, or a module by its name.
 
-    A file that has already been imported is not executed again. Raises UsageError with the line that failed.
+    A file can import other modules in its folder; a module is also searched for in the current folder. A file that has
+    already been imported is not executed again. Raises UsageError, which names the line at which the import failed.
     """
     path = Path(name)
     if not path.exists() and path.suffix != ".py" and all(part.isidentifier() for part in name.split(".")):
@@ -302,7 +306,7 @@ def import_target(name: str) -> ModuleType:
 
 
 def import_from_folder(folder: Path, name: str) -> ModuleType:
-    """Import a module of a project: `file.py` relative to its folder, or a module name. Raises UsageError."""
+    """Import a module of a project, by its name or as a `file.py` relative to the project folder. Raises UsageError."""
     if name.endswith(".py"):
         return import_target(str(folder / name))
     sys.path.insert(0, str(folder.resolve()))
@@ -310,9 +314,9 @@ def import_from_folder(folder: Path, name: str) -> ModuleType:
 
 
 def _import_file(path: Path) -> ModuleType:
-    imported = sys.modules.get(path.stem)
-    if imported is not None and Path(getattr(imported, "__file__", None) or "").resolve() == path.resolve():
-        return imported
+    loaded_module = sys.modules.get(path.stem)
+    if loaded_module is not None and Path(getattr(loaded_module, "__file__", None) or "").resolve() == path.resolve():
+        return loaded_module
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None  # because the file ends in .py
     assert spec.loader is not None
@@ -331,7 +335,7 @@ def _import(load_module: Callable[[], ModuleType], path: Path) -> ModuleType:
     try:
         return load_module()
     except Exception as error:
-        # The module itself or its package was not found, rather than a module that it imports.
+        # True if the module itself or its package was not found, rather than a module that it imports.
         if isinstance(error, ModuleNotFoundError) and f"{path}.".startswith(f"{error.name}."):
             raise UsageError(
                 f"{str(path)!r} is neither a file nor a module. Pass the path of a Python file."
@@ -342,9 +346,9 @@ def _import(load_module: Callable[[], ModuleType], path: Path) -> ModuleType:
 
 
 def _format_failed_line(error: Exception, path: Path) -> str:
-    """Return ` (line N)` for the line of the file at which its import failed; empty if it is unknown."""
+    """Return ` (line N)` for the line of the file at which its import failed; empty if the line is unknown."""
     if isinstance(error, SyntaxError):  # its message names the line
         return ""
-    resolved = path.resolve()
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == resolved]
+    full_path = path.resolve()
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == full_path]
     return f" (line {lines[-1]})" if lines else ""

@@ -1,4 +1,4 @@
-"""Models named on the command line: a default, and models of particular assistants or agents.
+"""Models named on the command line: a default model, and models for particular assistants or agents.
 
 API keys are only read from the environment. Models are connected before the run, so that errors are reported at once.
 """
@@ -21,15 +21,16 @@ class Models:
     """The values of `--model` and `--base-url`."""
 
     default: str | None = None
+    """The name of the default model."""
     by_name: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Models by name of the assistant or agent."""
+    """The names of models, by the name of the assistant or agent that they are for."""
     base_url: str | None = None
 
     @property
     def args(self) -> tuple[str, ...]:
         """The options as command-line arguments, for a suggested command."""
-        named = [f"{name}={model}" for name, model in self.by_name.items()]
-        values = [*([self.default] if self.default is not None else []), *named]
+        named_models = [f"{name}={model}" for name, model in self.by_name.items()]
+        values = [*([self.default] if self.default is not None else []), *named_models]
         url = ("--base-url", self.base_url) if self.base_url is not None else ()
         return (*(arg for value in values for arg in ("--model", value)), *url)
 
@@ -52,18 +53,21 @@ class Models:
             raise UsageError(format_error(error)) from error
 
     def check_names(self, names: Collection[str], noun: str) -> None:
-        """Raise UsageError for a model that is named for an unknown assistant or agent."""
+        """Raise UsageError if a model is for an assistant or agent that does not exist.
+
+        `noun` is the plural by which the message introduces the existing `names`: `Assistants` or `Agents`.
+        """
         for name, model in self.by_name.items():
             if name not in names:
                 hint = suggestion(name, names, noun=noun)
-                raise UsageError(f"--model {name}={model}: there is no {name!r}. {hint}")
+                raise UsageError(f"--model {name}={model}: {name!r} does not exist. {hint}")
 
 
 NO_MODELS: Final = Models()
 
 
 def read_models(values: Sequence[str] | None, base_url: str | None) -> Models:
-    """Parse the options. Raises UsageError for two models of the same name, and for a URL without a model."""
+    """Parse the options. Raises UsageError for two models for the same name, and for a URL without a model."""
     if base_url is not None and not values:
         raise UsageError("--base-url requires a model. Pass --model MODEL too.")
     default: str | None = None
@@ -82,7 +86,7 @@ def read_models(values: Sequence[str] | None, base_url: str | None) -> Models:
 
 
 class PinnedModel:
-    """A model that ignores the model name in requests, because the command line overrides the file."""
+    """A model that ignores the model name in requests, so that the command line overrides the file."""
 
     def __init__(self, model: ChatModel) -> None:
         self._model = model

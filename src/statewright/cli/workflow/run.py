@@ -90,7 +90,7 @@ def run(
 def _read_run_input(
     target: str, app: CompiledGraph, network: Network[Any] | None, inputs: Sequence[str], files: Sequence[str]
 ) -> Any:
-    """Return the input of a run. Raises UsageError, also for an unknown field, of which a run would only warn."""
+    """Return the input of a run. Raises UsageError, even for an unknown field, about which a run would only warn."""
     if is_workflow(target):
         if len(inputs) > 1:
             raise UsageError("A workflow takes one input. Pass --input once, with text, JSON or @FILE.")
@@ -107,7 +107,7 @@ def _read_run_input(
 def _make_saved_run(
     thread: str, target: str, models: Models, options: RunOptions, args: tuple[str, ...], *, is_in_database: bool
 ) -> SavedRun:
-    """Return the location of a saved run; `args` select its database and branch."""
+    """Return the location of a saved run. `args` are the command-line arguments that select its database and branch."""
     script = ("--script", str(options.script)) if options.script is not None and is_workflow(target) else ()
     return SavedRun(
         thread=thread, target=target, args=args, model_args=(*script, *models.args), is_in_database=is_in_database
@@ -115,7 +115,7 @@ def _make_saved_run(
 
 
 def open_run_saver(app: CompiledGraph, database: DatabaseOptions) -> SqliteSaver | None:
-    """Open the saver of a run; None if the graph has its own, or if nothing is saved."""
+    """Open the database in which to save a run; return None if the graph has its own saver, or if nothing is saved."""
     path = locate_database(database.database)
     if path is None or (database.database is None and has_durable_saver(app)):
         return None
@@ -169,7 +169,7 @@ def resume(
         if saver is not None:
             app = app.with_services(checkpointer=saver)
         assert app.checkpointer is not None
-        find_checkpoint(app.checkpointer, thread, branch)
+        find_checkpoint(app.checkpointer, thread, branch)  # raises an error if there is nothing to resume
         run_and_exit(
             lambda: _continue(app, config, answers, event, due),
             app,
@@ -200,7 +200,10 @@ def _continue(app: CompiledGraph, config: dict[str, Any], answers: Any, event: s
 
 
 def _split_result(result: Any) -> RunResult:
-    """Split the result of a run into the state and the open interrupts."""
+    """Split the result of a run into the state and the open interrupts.
+
+    A result with interrupts is always a dict: a state that is not a dict itself is under the key `__root__`.
+    """
     if not isinstance(result, dict) or INTERRUPT not in result:
         return cast(Any, result), ()
     state = dict(cast(dict[str, Any], result))
@@ -209,11 +212,11 @@ def _split_result(result: Any) -> RunResult:
 
 
 NO_ANSWER: Final[Any] = object()
-"""Marks the absence of an answer, since None is a valid answer."""
+"""Returned by `read_answers` if there are no answers, because None is a valid answer."""
 
 
 def read_answers(values: Sequence[str]) -> Any:
-    """Parse the values of `--answer`: a single value, or values by question id. Raises UsageError for a mixture."""
+    """Parse the values of `--answer`: a single value, or values by question id. Raises UsageError for both together."""
     pairs = [_parse_named_answer(text) for text in values]
     if not pairs:
         return NO_ANSWER
@@ -225,6 +228,6 @@ def read_answers(values: Sequence[str]) -> Any:
 
 
 def _parse_named_answer(text: str) -> tuple[str, Any] | None:
-    """Parse `ID=VALUE`; return None for an answer without the id of a question."""
+    """Parse `ID=VALUE`; return None for an answer that does not begin with the id of a question."""
     question_id, equals, value = text.partition("=")
     return (question_id, read_value(value)) if equals and is_interrupt_id(question_id) else None

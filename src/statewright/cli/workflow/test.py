@@ -32,7 +32,7 @@ def test(
     cases: Annotated[list[Path], typer.Argument(metavar="CASES", help="JSON files with test cases.")],
     junit: Annotated[Path | None, typer.Option("--junit", metavar="PATH", help="Also write a JUnit report.")] = None,
 ) -> None:
-    """Run the test cases of a workflow with scripted outputs instead of models. Exits with 1 if one fails."""
+    """Run the test cases of a workflow with scripted outputs instead of models. Exits with 1 if a case fails."""
     from statewright.workflow.states import load_workflow
 
     if not is_workflow(target):

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from statewright.channels import copy_container
-from statewright.checkpoint import Interrupt, schema_form
+from statewright.checkpoint import Interrupt, canonical_schema
 from statewright.clock import Duration, as_seconds
 from statewright.errors import InvalidUpdateError
 from statewright.graph import Command, ParentCommand
@@ -146,7 +146,7 @@ def wait_for(
     question_id = interrupt_id(scope.task.id, scope.next_question(key))
     parts = question_parts()
     parts["value"] = copy_container(parts["value"])  # the node may change its list or dict later
-    form = schema_form(parts.get("schema"))
+    form = canonical_schema(parts.get("schema"))
     question = Interrupt(id=question_id, key=key, schema_form=form, due_at=until, namespace=run.namespace, **parts)
     earlier = run.questions.by_id.get(question_id) or run.known_interrupts.get(question_id)
     if question_id in run.answers:
@@ -172,7 +172,7 @@ def _check_answer(answer: Any, earlier: Interrupt | None, question: Interrupt) -
     """
     if question.schema is None or earlier is None or answer is None:
         return answer
-    if schema_form(earlier.schema) == question.schema_form:
+    if canonical_schema(earlier.schema) == question.schema_form:
         return answer
     return check_value(f"answer to {question.id}", question.schema, answer)
 

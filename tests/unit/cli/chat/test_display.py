@@ -39,7 +39,7 @@ def test_only_answers_are_written_to_standard_output(capsys: Capture) -> None:
 def test_a_quiet_display_shows_tools_but_no_usage(capsys: Capture) -> None:
     display = Display(quiet=True)
     show(display, (Message("5", role="tool", name="add", id="r"), {}), piece("", usage=Usage(12, 3)))
-    display.hint("a hint")
+    display.show_hint("a hint")
     assert capsys.readouterr() == ("", "← add: 5\n")
 
 
@@ -80,7 +80,7 @@ def test_an_interrupted_answer_and_its_replacement_are_on_separate_lines(capsys:
 def test_an_error_is_one_line(capsys: Capture) -> None:
     display = Display()
     display.show_part("messages", piece("It i"))
-    display.error("It broke\nin the middle.")
+    display.show_error("It broke\nin the middle.")
     assert capsys.readouterr() == ("It i\n", "Error: It broke in the middle.\n")
 
 
@@ -89,19 +89,19 @@ def test_notes_on_a_terminal_are_dim_and_without_control_characters(
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
-    Display().note("evil \x1b[2J\x9b31m text\a")
+    Display().show_note("evil \x1b[2J\x9b31m text\a")
     assert capsys.readouterr().err == "\x1b[2mevil  text\x1b[0m\n"
 
 
 def test_no_color_disables_colours(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
-    Display().note("plain")
+    Display().show_note("plain")
     assert capsys.readouterr().err == "plain\n"
 
 
 def test_output_to_a_file_is_unchanged(capsys: Capture) -> None:
-    Display().answer("with \x1b[1mescapes\x1b[0m")
+    Display().show_answer("with \x1b[1mescapes\x1b[0m")
     assert capsys.readouterr().out == "with \x1b[1mescapes\x1b[0m\n"
 
 

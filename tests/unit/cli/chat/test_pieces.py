@@ -77,7 +77,7 @@ def test_a_restarted_answer_is_announced_and_shown_at_once(restarted: str) -> No
     list(pieces.feed(*text_part("half an", "t-0")))
     list(pieces.feed(*call_part(ToolCallDelta(0, "1", "find", '{"a'), message_id="t-0")))
     assert [(piece.kind, piece.text) for piece in pieces.feed(*text_part("a whole", restarted))] == [
-        ("again", ""),
+        ("restart", ""),
         ("end", ""),
         ("text", "a whole"),
     ]
@@ -93,7 +93,7 @@ def test_messages_of_other_calls_do_not_restart_an_answer() -> None:
         text_part("d", "run--4f-2"),
         text_part("e", "t-1"),
     ]
-    assert "again" not in [kind for kind, _ in output_of(*parts)]
+    assert "restart" not in [kind for kind, _ in output_of(*parts)]
 
 
 def test_a_call_is_shown_once_its_arguments_are_complete() -> None:

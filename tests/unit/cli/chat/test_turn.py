@@ -39,7 +39,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[TurnRunner]:
 
 def test_the_status_of_a_new_thread(turns: TurnRunner) -> None:
     assert turns.thread_status() == NEW_THREAD
-    assert not NEW_THREAD.waits
+    assert not NEW_THREAD.is_waiting
     assert not NEW_THREAD.is_unfinished
     assert turns.past_messages() == []
 
@@ -71,7 +71,7 @@ def test_an_unanswered_question_stays_open(turns: TurnRunner) -> None:
     turns.say("ask")
     assert turns.say("ask") == "waiting"
     assert turns.pending_command == SlashCommand("exit")
-    assert turns.thread_status().waits
+    assert turns.thread_status().is_waiting
     assert [question.value for question in turns.thread_status().interrupts] == ["which?"]
 
 

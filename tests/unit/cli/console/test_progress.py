@@ -113,15 +113,15 @@ def waits(task_id: str, name: str, kind: str) -> dict[str, Any]:
         ([due("a", "a", "a"), started("1", "a"), finished("1", "a"), started("2", "a")], "1 of 3"),
         ([due("a"), started("1", "a"), finished("1", "a"), due("a"), started("2", "a"), finished("2", "a")], "2×"),
         ([due("a", "a"), started("1", "a"), finished("1", "a"), started("2", "a"), finished("2", "a")], "2×"),
-        ([started("1", "a"), waits("1", "a", "question")], "waits for an answer"),
-        ([started("1", "a"), waits("1", "a", "timer")], "waits for a timer"),
+        ([started("1", "a"), waits("1", "a", "question")], "waiting for an answer"),
+        ([started("1", "a"), waits("1", "a", "timer")], "waiting for a timer"),
         (
             [started("1", "a"), waits("1", "a", "event"), started("2", "a"), waits("2", "a", "event")],
-            "waits for an event",
+            "waiting for an event",
         ),
         (
             [started("1", "a"), finished("1", "a"), started("2", "a"), waits("2", "a", "question")],
-            "1×, waits for an answer",
+            "1×, waiting for an answer",
         ),
     ],
 )

@@ -47,10 +47,10 @@ def test_an_event_is_one_line() -> None:
 @pytest.mark.parametrize(
     ("waits", "line"),
     [
-        (wait("question", value="how many?"), "step ask waits for an answer: how many?"),
-        (wait("question", value=APPROVAL), "step ask waits for an approval: Send it?"),
-        (wait("question", value={"type": "approval"}), "step ask waits for an approval"),
-        (wait("event", signalType="paid"), "step ask waits for the signal 'paid'"),
+        (wait("question", value="how many?"), "step ask is waiting for an answer: how many?"),
+        (wait("question", value=APPROVAL), "step ask is waiting for an approval: Send it?"),
+        (wait("question", value={"type": "approval"}), "step ask is waiting for an approval"),
+        (wait("event", signalType="paid"), "step ask is waiting for the signal 'paid'"),
     ],
 )
 def test_a_wait_is_one_line(waits: Wait, line: str) -> None:
@@ -58,7 +58,7 @@ def test_a_wait_is_one_line(waits: Wait, line: str) -> None:
 
 
 def test_a_timer_has_its_due_time() -> None:
-    assert format_wait(wait("timer", dueAt=AT)).startswith("step ask waits for a timer, until 2026-01-0")
+    assert format_wait(wait("timer", dueAt=AT)).startswith("step ask is waiting for a timer, until 2026-01-0")
 
 
 def test_each_wait_has_a_command_that_continues_the_run() -> None:

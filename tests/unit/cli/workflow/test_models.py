@@ -55,7 +55,7 @@ def test_models_as_options() -> None:
 
 
 def test_a_model_for_an_unknown_agent_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(UsageError, match=r"plannr=x: there is no 'plannr'\. Did you mean 'planner'"):
+    with pytest.raises(UsageError, match=r"plannr=x: 'plannr' does not exist\. Did you mean 'planner'"):
         Models(by_name={"plannr": "x"}).check_names(["planner", "editor"], "Agents")
 
 

@@ -32,7 +32,7 @@ def test_input_in_several_forms(statewright: Any, flow: Path, values: list[str])
 def test_a_waiting_run_prints_its_state_and_questions_and_exits_with_3(statewright: Any, flow: Path) -> None:
     result = statewright("run", "flow.py:asking", "-i", "n=1")
     assert (result.code, json.loads(result.out)) == (3, {"n": 1})
-    assert result.err.startswith("The run waits for answers:\n")
+    assert result.err.startswith("The run is waiting for answers:\n")
     assert "'how many?'" in result.err
 
 

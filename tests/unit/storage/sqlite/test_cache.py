@@ -128,7 +128,7 @@ def test_a_key_encrypts_the_results_in_the_file(tmp_path: Path, key: bytes | Non
 
 
 def test_a_result_that_cannot_be_stored_is_refused(cache: SqliteCache) -> None:
-    with pytest.raises(SerdeError, match=r"the result of graph/node\[0\]\.n cannot be stored.*Point is not known"):
+    with pytest.raises(SerdeError, match=r"the result of graph/node\[0\]\.n cannot be stored.*Point is not registered"):
         cache.put(KEY, ({"n": Point(1)}, (), None))
     assert cache.get(KEY) is None
 

@@ -11,7 +11,7 @@ import pytest
 
 from statewright import START, InMemorySaver, Instrument, RetryPolicy, Runtime, StateGraph, append, entrypoint, task
 from statewright.events import Event
-from statewright.observe.capture import TaskAttempt, current_task
+from statewright.observe.capture import TaskAttempt, current_attempt
 
 
 class TaskIds(Instrument):
@@ -37,7 +37,7 @@ def parallel(**nodes: Any) -> StateGraph:
 
 
 def test_there_is_no_current_task_outside_of_tasks() -> None:
-    assert current_task() is None
+    assert current_attempt() is None
 
 
 @pytest.mark.parametrize("drives_async", [False, True])
@@ -46,16 +46,16 @@ def test_concurrent_tasks_are_distinguished(drives_async: bool) -> None:
     ids = TaskIds()
 
     def plain(state: Any) -> None:
-        result["plain"] = current_task()
+        result["plain"] = current_attempt()
 
     async def coroutine(state: Any) -> None:
         await asyncio.sleep(0)
-        result["coroutine"] = current_task()
+        result["coroutine"] = current_attempt()
 
     app = compile_graph(parallel(plain=plain, coroutine=coroutine), ids)
     asyncio.run(app.ainvoke({})) if drives_async else app.invoke({})
     assert result == {name: TaskAttempt(ids.by_node[name] or "", name, 1) for name in ("plain", "coroutine")}
-    assert current_task() is None
+    assert current_attempt() is None
 
 
 @pytest.mark.parametrize("saver", [None, InMemorySaver])
@@ -63,7 +63,7 @@ def test_concurrent_tasks_are_distinguished(drives_async: bool) -> None:
 def test_output_of_a_subgraph_belongs_to_the_calling_task(saver: Any, memory: Any) -> None:
     result: list[TaskAttempt | None] = []
     ids = TaskIds()
-    innermost = parallel(deep=lambda state: result.append(current_task())).compile()
+    innermost = parallel(deep=lambda state: result.append(current_attempt())).compile()
     inner = parallel(within=innermost).compile()
     graph = StateGraph({"log": append}).add_node("outer", inner, memory=memory).add_edge(START, "outer")
     compile_graph(graph, ids, saver and saver()).invoke({}, **({"thread_id": "t"} if saver else {}))
@@ -74,7 +74,7 @@ def test_attempts_are_distinguished() -> None:
     result: list[TaskAttempt | None] = []
 
     def flaky(state: Any) -> None:
-        result.append(current_task())
+        result.append(current_attempt())
         if len(result) < 3:
             raise ValueError("no")
 
@@ -90,7 +90,7 @@ def test_output_of_a_called_task_belongs_to_its_caller() -> None:
 
     @task
     def part(number: int) -> int:
-        result.append(current_task())
+        result.append(current_attempt())
         return number
 
     @entrypoint()
@@ -107,7 +107,7 @@ def test_a_thread_has_a_current_task_only_in_the_context_of_a_node() -> None:
 
     def node(state: Any) -> None:
         def record_task() -> None:
-            result.append(current_task())
+            result.append(current_attempt())
 
         for args in ((record_task,), (contextvars.copy_context().run, record_task)):
             thread = threading.Thread(target=args[0], args=args[1:])
@@ -124,7 +124,7 @@ def test_an_abandoned_attempt_is_not_the_current_task() -> None:
 
     def slow(state: Any) -> None:
         proceed.wait(600)
-        result.append(current_task())
+        result.append(current_attempt())
         done.set()
 
     graph = StateGraph({"log": append}).add_node("n", slow, timeout=0.01).add_edge(START, "n")
