@@ -2,7 +2,7 @@
 
 An update is a mapping, an instance of an annotated class, a sequence of pairs, a message if the state consists of
 messages, or any value if the state is a single value. Unknown keys are dropped with a warning, refused, or dropped
-silently, depending on the option `unknown_keys`. `graph/answer.py` handles the other results of nodes.
+silently, depending on the option `unknown_keys`. `graph/node_output.py` handles the other results of nodes.
 """
 
 from __future__ import annotations
