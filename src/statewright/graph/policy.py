@@ -220,7 +220,7 @@ class Budget(_Policy):
     max_cost: float | None = None
     """The maximum cost, in the unit that is passed to `runtime.spend(cost=...)`."""
     on_budget: str | None = None
-    """The node that runs once in place of the due tasks when a limit is reached; by default BudgetExceeded is raised."""
+    """The node that runs once in place of the due tasks when a limit is reached; None to raise BudgetExceeded."""
 
     def _problems(self) -> Iterable[str]:
         yield from self._check("max_steps", minimum=1)

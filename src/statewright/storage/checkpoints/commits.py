@@ -42,7 +42,7 @@ class Writer:
     def commit_job(self, commit: Commit, also: Iterable[Job[Any]]) -> Job[Any]:
         """Return the job that saves a commit. It raises CheckpointConflict, ThreadBusy or LeaseLost before a write."""
         encoder, checkpoint_id = self._encoder, commit.checkpoint.id
-        key, expected, control, changes, entries, events, separate_log = encoded = encoder.commit(commit)
+        key, expected, control, changes, entries, events, separate_log = encoded = encoder.encode_commit(commit)
         deltas, log = commit.deltas, commit.log
         commit.size = encoded.size
 
@@ -56,7 +56,7 @@ class Writer:
             parent = self._parent(connection, thread, commit, head)
             stored = changes
             if deltas is None and parent is not None:  # rare: runs supply their deltas
-                stored = encoder.all_values(commit, self._reader(connection).state_at(parent))
+                stored = encoder.encode_all_values(commit, self._reader(connection).state_at(parent))
             thread = self._leased_thread(connection, thread, commit)
             run, number = self._run(connection, thread, commit.run_id)
             row_id = head.row_id + 1 if head is not None else self._new_line(connection, thread, commit.branch_key)
@@ -121,8 +121,8 @@ class Writer:
         also: Iterable[Job[Any]] = (),
     ) -> Job[Any]:
         """Return the job that adds results to a frontier. It raises like a commit, and CheckpointNotFound."""
-        entries = self._encoder.entries(pending)
-        stored = self._encoder.log(log, branch_key.namespace) if log is not None else None
+        entries = self._encoder.encode_results(pending)
+        stored = self._encoder.encode_log(log, branch_key.namespace) if log is not None else None
         key = key_of(checkpoint_id)
 
         def store(connection: Connection) -> None:

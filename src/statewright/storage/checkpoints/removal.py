@@ -45,7 +45,7 @@ class Pruner:
         for (line,) in self._connection.execute(self._sql["lines"], (thread,)).fetchall():
             ages = sorted(self._reader.ages(line), key=lambda age: age[2], reverse=True)
             if ages:
-                count = policy.kept([created_at for created_at, _, _ in ages])
+                count = policy.count_kept([created_at for created_at, _, _ in ages])
                 firsts[line] = (self._ids.number(ages[-1][2]), self._ids.number(ages[count - 1][2]))
         return firsts
 

@@ -21,8 +21,8 @@ from statewright.checkpoint import (
     PrunePolicy,
     SavedCheckpoint,
     ThreadEntry,
+    as_lease_duration,
     check_workspace,
-    checked_lease,
 )
 from statewright.checkpoint.forms import restore_log
 from statewright.clock import Duration, instant_of
@@ -59,7 +59,7 @@ class DatabaseSaver(View[D]):
         lease: Duration | None = None,
         **options: Any,
     ) -> None:
-        self.lease_duration = checked_lease(lease)
+        self.lease_duration = as_lease_duration(lease)
         check_workspace(workspace)
         super().__init__(database, **options)
         self._bind(workspace)

@@ -61,7 +61,7 @@ class PostgresWriter(Writer):
     # -- commits
 
     def commit_job(self, commit: Commit, also: Iterable[Job[Any]]) -> Job[Any]:
-        encoded, thread_id = self._encoder.commit(commit), commit.branch_key.thread_id
+        encoded, thread_id = self._encoder.encode_commit(commit), commit.branch_key.thread_id
         commit.size = encoded.size
         request = _Request(self, thread_id, commit.hold)
         has_usual_parent = commit.parent_id is None or commit.parent_id == commit.expected
@@ -135,7 +135,7 @@ class PostgresWriter(Writer):
         place = parent if parent is not None else self._reader(connection).find_head(self._workspace, commit.branch_key)
         if place is None:  # the commit will be refused, because the branch has no head
             return encoded.changes
-        return self._encoder.all_values(commit, self._reader(connection).state_at(place))
+        return self._encoder.encode_all_values(commit, self._reader(connection).state_at(place))
 
     def _compaction_job(self, thread_id: str, line: int) -> Job[None]:
         def compact(connection: Connection) -> None:
@@ -160,8 +160,8 @@ class PostgresWriter(Writer):
         log: Log | None,
         also: Iterable[Job[Any]] = (),
     ) -> Job[Any]:
-        entries = self._encoder.entries(pending)
-        body = self._encoder.log(log, branch_key.namespace) if log is not None else None
+        entries = self._encoder.encode_results(pending)
+        body = self._encoder.encode_log(log, branch_key.namespace) if log is not None else None
         journal = {journal_text(key): key for key in pending.journal}
         request = _Request(self, branch_key.thread_id, hold, journal)
         run, count = (log.run_id, len(log.entries)) if log is not None else (None, 0)
