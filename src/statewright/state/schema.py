@@ -188,7 +188,7 @@ def is_pydantic(source: Any) -> bool:
 
 
 def known_keys(source: Any) -> frozenset[str] | None:
-    """Return the keys that a mapping may have from which an instance of a class is created; None if any key is valid."""
+    """Return the keys that a mapping for creating an instance of a class may have; None if any key is valid."""
     if is_pydantic(source):
         aliases = [alias for info in source.model_fields.values() for alias in (info.alias, info.validation_alias)]
         handles_extra = source.model_config.get("extra") is not None

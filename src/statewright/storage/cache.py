@@ -11,13 +11,13 @@ from statewright.clock import Clock, SystemClock, microseconds
 from statewright.errors import SerdeError
 from statewright.futures import LightFuture
 from statewright.storage.damage import reading
-from statewright.storage.database import Connection, D, View
+from statewright.storage.database import Backend, Connection, D
 
 _NEVER: Final = 2**62
 """The smallest expiry, in microseconds, of results that do not expire. They are numbered, the oldest first."""
 
 
-class DatabaseCache(View[D]):
+class DatabaseCache(Backend[D]):
     """Stores results in a database."""
 
     def __init__(

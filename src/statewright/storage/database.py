@@ -221,10 +221,11 @@ class Database(Closeable, ABC):
 D = TypeVar("D", bound=Database)
 
 
-class View(Closeable, Generic[D]):
-    """A view of a database: a saver, a store, a cache or a ledger.
+class Backend(Closeable, Generic[D]):
+    """The base class of savers, stores, caches and ledgers that use a database.
 
-    It opens the database with `options` if it is given a path, and closes it then, but not one that it was given.
+    If it is given a path or URL, it opens the database with `options`, and closes it in `close`. If it is given an open
+    database, it does not close it.
     """
 
     database_type: ClassVar[type[Any]]
@@ -251,14 +252,14 @@ class View(Closeable, Generic[D]):
 
     @classmethod
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
-        """Return a view of the database at a path or URL, such as `sqlite:///runs.db`."""
+        """Return an instance for the database at a path or URL, such as `sqlite:///runs.db`."""
         return cls(conn_string, **options)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.database.location!r})"
 
     def close(self) -> None:
-        """Close the database, if this view has opened it."""
+        """Close the database, if this object has opened it."""
         if self._owns:
             self.database.close()
 

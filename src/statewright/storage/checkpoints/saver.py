@@ -38,7 +38,7 @@ from statewright.storage.checkpoints.history import HistoryReader
 from statewright.storage.checkpoints.listing import HistoryLister
 from statewright.storage.checkpoints.removal import Pruner, delete_thread
 from statewright.storage.damage import with_damage_report
-from statewright.storage.database import UNLIMITED, Connection, D, Job, View, on_event_loop
+from statewright.storage.database import UNLIMITED, Backend, Connection, D, Job, on_event_loop
 
 _MAX_PENDING_COMMITS: Final = 1000
 """The number of entries in `pending_commits` above which completed ones are removed."""
@@ -46,7 +46,7 @@ _MAX_PENDING_COMMITS: Final = 1000
 T = TypeVar("T")
 
 
-class DatabaseSaver(View[D]):
+class DatabaseSaver(Backend[D]):
     """Saves the checkpoints of the threads of one workspace; `for_workspace` returns a saver for another one."""
 
     writer_type: ClassVar[type[Writer]] = Writer
@@ -77,10 +77,10 @@ class DatabaseSaver(View[D]):
 
     def for_workspace(self, workspace: str) -> Self:
         """Return a saver of the same database that sees the threads of another workspace; it needs no closing."""
-        view = copy(self)
-        view._owns = False
-        view._bind(workspace)
-        return view
+        saver = copy(self)
+        saver._owns = False
+        saver._bind(workspace)
+        return saver
 
     def check_value(self, value: Any) -> None:
         """Raise SerdeError for a value that cannot be stored."""

@@ -19,7 +19,7 @@ from statewright.page import cut_page
 from statewright.runs import Change, Group, Order, Run, RunEvent, Where, where
 from statewright.runs.records.record import R
 from statewright.storage.damage import reading
-from statewright.storage.database import UNLIMITED, Connection, D, Job, View
+from statewright.storage.database import UNLIMITED, Backend, Connection, D, Job
 from statewright.storage.ledger.changes import job_of
 from statewright.storage.ledger.claim import claim_runs
 from statewright.storage.ledger.conditions import conditions, order_by
@@ -28,7 +28,7 @@ from statewright.storage.ledger.tables import Table, Tables, decrypted_json
 T = TypeVar("T")
 
 
-class DatabaseLedger(View[D]):
+class DatabaseLedger(Backend[D]):
     """Stores the records of runs. Its jobs can be part of the commits of a saver of the same database."""
 
     def __init__(self, database: D | str | os.PathLike[str], **options: Any) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from statewright.extras import optional
 
 if TYPE_CHECKING:
+    from statewright.storage.postgres.backends import PostgresCache, PostgresLedger, PostgresSaver, PostgresStore
     from statewright.storage.postgres.database import PostgresDatabase
-    from statewright.storage.postgres.views import PostgresCache, PostgresLedger, PostgresSaver, PostgresStore
 
 __all__ = ["PostgresCache", "PostgresDatabase", "PostgresLedger", "PostgresSaver", "PostgresStore"]
 
@@ -22,6 +22,6 @@ if not TYPE_CHECKING:  # a type checker would take every name for one that exist
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         with optional("Postgres needs", extra="postgres"):
-            from statewright.storage.postgres import views
+            from statewright.storage.postgres import backends
 
-        return getattr(views, name)
+        return getattr(backends, name)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from statewright.storage.sqlite.backends import SqliteCache, SqliteSaver, SqliteStore
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.views import SqliteCache, SqliteSaver, SqliteStore
 
 if TYPE_CHECKING:
     from statewright.storage.sqlite.ledger import SqliteLedger

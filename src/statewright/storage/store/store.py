@@ -19,7 +19,7 @@ from statewright.clock import Clock, Duration, as_seconds, microseconds
 from statewright.errors import SerdeError
 from statewright.page import cut_page
 from statewright.runtime.concurrency.worker_threads import call_in_thread
-from statewright.storage.database import Connection, D, Database, View
+from statewright.storage.database import Backend, Connection, D, Database
 from statewright.storage.store.items import Items, item_key_of
 from statewright.store import (
     GetOp,
@@ -99,7 +99,7 @@ class Batch:
         return [step.perform(items, vectors) for step, vectors in zip(self._steps, self._vectors, strict=True)]
 
 
-class DatabaseStore(View[D], ConfiguredStore):
+class DatabaseStore(Backend[D], ConfiguredStore):
     """Stores items in a database."""
 
     def __init__(
