@@ -1,4 +1,4 @@
-"""The cache for databases: results of nodes outlive the process, and several processes may share them."""
+"""The cache that stores results of nodes in a database, where they outlive the process and are shared with others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from statewright.storage.damage import reading
 from statewright.storage.database import Backend, Connection, D
 
 _NEVER: Final = 2**62
-"""The smallest expiry, in microseconds, of results that do not expire. They are numbered, the oldest first."""
+"""The times of expiry, in microseconds, of results that never expire are consecutive numbers from here, so that the
+oldest of them is the first to be removed if the cache is full."""
 
 
 class DatabaseCache(Backend[D]):
@@ -43,11 +44,11 @@ class DatabaseCache(Backend[D]):
         try:
             with reading("a cached result"):
                 return self.database.decode(row[0])
-        except SerdeError:  # the node is executed instead, and its result replaces this one
+        except SerdeError:  # of an unknown type: a cache miss, so that the node is executed and its result replaces it
             return None
 
     def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> LightFuture[None]:
-        """Store a value, for `ttl` seconds if it is given. Raises SerdeError for one that cannot be stored."""
+        """Store a value, for `ttl` seconds or until it is removed. Raises SerdeError if the value cannot be stored."""
         stored = self.database.encode(value, f"the result of {key.node}")
         now = microseconds(self._clock.now())
         until = None if ttl is None else min(now + round(min(ttl * 1_000_000, _NEVER)), _NEVER - 1)

@@ -1,6 +1,6 @@
-"""Threads, a store, a cache and the records of runs in one Postgres database. Needs the extra `postgres`.
+"""The saver, store, cache and ledger for Postgres databases. They need the extra `postgres`.
 
-psycopg is not imported until one of the names is used.
+psycopg is imported when one of the names is used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["PostgresCache", "PostgresDatabase", "PostgresLedger", "PostgresSaver", "PostgresStore"]
 
 
-if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+if not TYPE_CHECKING:  # a type checker that saw this function would accept any name
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:

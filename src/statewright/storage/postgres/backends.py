@@ -1,4 +1,4 @@
-"""The saver, the store, the cache and the ledger for Postgres."""
+"""The saver, the store, the cache and the ledger for Postgres databases."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from statewright.storage.store.store import DatabaseStore
 
 
 class PostgresSaver(DatabaseSaver[PostgresDatabase]):
-    """Saves the checkpoints of threads in a database; pass it to `compile(checkpointer=...)`.
+    """Saves the checkpoints of threads in a Postgres database. Pass it to `compile(checkpointer=...)`.
 
-    It takes a URL, or a `PostgresDatabase` that is shared with other views and is not closed by the saver. It sees the
-    threads of one `workspace`; `for_workspace` returns a saver for another one. `lease` is the duration of the lease of
-    a run on its thread after each write, 60 seconds by default.
+    The first argument is a URL, with the options of `PostgresDatabase`, or an open `PostgresDatabase`, which other
+    objects can share and which the saver does not close. The saver sees the threads of one `workspace`;
+    `for_workspace` returns a saver for another workspace. Each write renews the run's lease on its thread for `lease`,
+    by default 60 seconds.
     """
 
     database_type = PostgresDatabase
@@ -23,31 +24,33 @@ class PostgresSaver(DatabaseSaver[PostgresDatabase]):
 
 
 class PostgresStore(DatabaseStore[PostgresDatabase]):
-    """Stores items in a Postgres database; safe to use from several threads and processes.
+    """Stores items in a Postgres database. Safe to use from several OS threads and processes.
 
-    It takes a URL with the options of `PostgresDatabase`, or a shared database. In an encrypted database namespaces and
-    keys stay readable, because items are looked up by them.
+    The first argument is a URL, with the options of `PostgresDatabase`, or an open database to share. Even if the
+    database is encrypted, namespaces and keys are stored unencrypted, because items are looked up by them.
     """
 
     database_type = PostgresDatabase
 
 
 class PostgresCache(DatabaseCache[PostgresDatabase]):
-    """Stores results in a Postgres database; safe to use from several threads and processes.
+    """Stores results of nodes in a Postgres database. Safe to use from several OS threads and processes.
 
-    It takes a URL with the options of `PostgresDatabase`, or a shared database. Above `max_size`, results that expire
-    first are removed first, and then the oldest. A result of an unknown type counts as absent.
+    The first argument is a URL, with the options of `PostgresDatabase`, or an open database to share. If there are more
+    than `max_size` results, those that expire soonest are removed first, and then those that never expire, oldest
+    first. A result that contains a value of an unknown type is treated as a cache miss.
     """
 
     database_type = PostgresDatabase
 
 
 class PostgresLedger(DatabaseLedger[PostgresDatabase]):
-    """Stores the records of runs in a Postgres database; safe to use from several threads and processes.
+    """Stores the records of runs in a Postgres database. Safe to use from several OS threads and processes.
 
-    It takes a URL with the options of `PostgresDatabase`, or a shared database: jobs of this ledger can be part of the
-    commits of a `PostgresSaver` of the same database. In an encrypted database names, ids, times, tags, metadata and
-    keys stay readable, because runs are looked up by them.
+    The first argument is a URL, with the options of `PostgresDatabase`, or an open database. If it is shared with a
+    `PostgresSaver`, writes of the ledger can be committed in the same transaction as those of the saver. Even if the
+    database is encrypted, names, ids, times, tags, metadata and keys are stored unencrypted, because runs are looked up
+    by them.
     """
 
     database_type = PostgresDatabase

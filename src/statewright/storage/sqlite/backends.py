@@ -1,4 +1,4 @@
-"""The saver, the store and the cache for SQLite."""
+"""The saver, the store and the cache for SQLite files."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ from statewright.storage.store.store import DatabaseStore
 
 
 class SqliteSaver(DatabaseSaver[SqliteDatabase]):
-    """Saves the checkpoints of threads in a database; pass it to `compile(checkpointer=...)`.
+    """Saves the checkpoints of threads in a SQLite file. Pass it to `compile(checkpointer=...)`.
 
-    It takes a path, or a `SqliteDatabase` that is shared with other views and is not closed by the saver. It sees the
-    threads of one `workspace`; `for_workspace` returns a saver for another one. `lease` is the duration of the lease of
-    a run on its thread after each write, 60 seconds by default.
+    The first argument is a path, with the options of `SqliteDatabase`, or an open `SqliteDatabase`, which other objects
+    can share and which the saver does not close. The saver sees the threads of one `workspace`; `for_workspace` returns
+    a saver for another workspace. Each write renews the run's lease on its thread for `lease`, by default 60 seconds.
     """
 
     database_type = SqliteDatabase
 
 
 class SqliteStore(DatabaseStore[SqliteDatabase]):
-    """Stores items in a SQLite file; safe to use from several threads and processes.
+    """Stores items in a SQLite file. Safe to use from several OS threads and processes.
 
-    It takes a path with the options of `SqliteDatabase`, or a shared database. Times to live refer to wall-clock time,
-    so they pass while the file is not open. In an encrypted database namespaces and keys stay readable, because items
-    are looked up by them.
+    The first argument is a path, with the options of `SqliteDatabase`, or an open database to share. Items expire by
+    wall-clock time, even while the file is not open. Even if the database is encrypted, namespaces and keys are stored
+    unencrypted, because items are looked up by them.
     """
 
     database_type = SqliteDatabase
 
 
 class SqliteCache(DatabaseCache[SqliteDatabase]):
-    """Stores results in a SQLite file; safe to use from several threads and processes.
+    """Stores results of nodes in a SQLite file. Safe to use from several OS threads and processes.
 
-    It takes a path with the options of `SqliteDatabase`, or a shared database. Above `max_size`, results that expire
-    first are removed first, and then the oldest. A result of an unknown type counts as absent.
+    The first argument is a path, with the options of `SqliteDatabase`, or an open database to share. If there are more
+    than `max_size` results, those that expire soonest are removed first, and then those that never expire, oldest
+    first. A result that contains a value of an unknown type is treated as a cache miss.
     """
 
     database_type = SqliteDatabase

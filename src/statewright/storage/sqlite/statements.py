@@ -1,4 +1,4 @@
-"""SQL statements of SQLite by name, from files under `sql/`."""
+"""The SQL statements for SQLite, from files in the folder `sql`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ script = partial(read_script, _PACKAGE)
 
 
 def statements(name: str) -> Mapping[str, str]:
-    """Return the statements of a file by name."""
+    """Return the statements in a file, by their names."""
     return read_statements(_PACKAGE, name)
 
 
 def run_script(connection: sqlite3.Connection | Connection, name: str) -> None:
-    """Execute the statements of a file in the open transaction, unlike `executescript`."""
+    """Execute the statements of a file in the open transaction, which `executescript` would commit."""
     for statement in split_script(_PACKAGE, name):
         connection.execute(statement)

@@ -223,7 +223,7 @@ class DatabaseStore(Backend[D], ConfiguredStore):
     def _step(self, operation: Operation) -> Step:
         match operation:
             case GetOp(namespace=namespace, key=key):
-                refresh = self._refreshes(operation.refresh_ttl)
+                refresh = self._should_refresh(operation.refresh_ttl)
                 return Step(lambda items, _: items.get(namespace, key, refresh=refresh))
             case PutOp(namespace=namespace, key=key, value=value):
                 if value is not None:
@@ -241,7 +241,7 @@ class DatabaseStore(Backend[D], ConfiguredStore):
         stored = self.database.encode(dict(value), "value")
         duration = self._ttl.default if operation.ttl is None else operation.ttl
         ttl = None if duration is None else round(min(as_seconds(duration) * 1_000_000, _LONGEST))
-        texts = self._texts(value, operation.index)
+        texts = self._texts_to_embed(value, operation.index)
         return Step(lambda items, vectors: items.put(item_key, stored, vectors=vectors, ttl=ttl), texts, writes=True)
 
     def _search_step(self, operation: SearchOp) -> Step:
@@ -250,7 +250,7 @@ class DatabaseStore(Backend[D], ConfiguredStore):
         conditions = dict(operation.filter or {})
         check_conditions(conditions)
         options: dict[str, Any] = {"limit": operation.limit, "offset": operation.offset, "conditions": conditions}
-        refresh = self._refreshes(operation.refresh_ttl)
+        refresh = self._should_refresh(operation.refresh_ttl)
 
         def perform(items: Items, vectors: Sequence[Vector]) -> list[SearchItem]:
             return items.search(operation.prefix, query=next(iter(vectors), None), refresh=refresh, **options)

@@ -48,7 +48,7 @@ def test_options_are_refused_with_a_database_that_is_already_open(tmp_path: Path
         Backend(tmp_path / "a.db")
     with (
         SqliteDatabase(tmp_path / "b.db") as database,
-        pytest.raises(InvalidConfig, match="key, serde: these options open a file"),
+        pytest.raises(InvalidConfig, match="The options key, serde are for opening a database"),
     ):
         Backend(database, key=bytes(32), serde=None)
     with pytest.raises(TypeError, match="colour"):

@@ -98,7 +98,7 @@ def test_the_first_refresh_clears_the_cache(connections: Any) -> None:
 def test_the_cache_is_cleared_when_it_has_too_many_lines(
     connections: Any, monkeypatch: pytest.MonkeyPatch, lines: int, is_cleared: bool
 ) -> None:
-    monkeypatch.setattr(module, "_MOST", 3)
+    monkeypatch.setattr(module, "_MAX_HEADS", 3)
     cache = VersionedHeadCache()
     cache.refresh(connections[0])
     fill(cache)
