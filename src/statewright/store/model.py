@@ -40,8 +40,8 @@ class TimeToLive:
     refresh_on_read: bool = True
     """True if reading an item restarts its time to live."""
     sweep_every: Duration = 300.0
-    """The interval at which `start_sweeper()` removes expired items. Reads and searches ignore expired items even if they
-    have not been removed yet."""
+    """The interval at which `start_sweeper()` removes expired items. Reads and searches ignore expired items that have
+    not been removed yet."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,7 +1,8 @@
-"""Writing of commits and results, each as one job of a transaction.
+"""Writing of commits and results of tasks. Each is written by one job in a transaction.
 
-Everything is encoded (`checkpoint/encoding.py`) when the job is created, on the thread of the run and before the run
-continues, so that later changes of mutable values have no effect. The job checks first, and writes then.
+All data is encoded (`checkpoint/encoding.py`) when the job is created, which happens on the OS thread of the run before
+the run continues. Later changes of mutable values therefore have no effect. A job makes all its checks before it writes
+anything.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from statewright.storage.database import Connection, Database, Job
 
 
 class Writer:
-    """Writes to the threads of a workspace within transactions, and keeps the head cache up to date."""
+    """Creates the jobs that write to the threads of a workspace, and that update the head cache."""
 
     def __init__(self, database: Database, workspace: str) -> None:
         self._database = database
@@ -40,14 +41,17 @@ class Writer:
     # -- commits
 
     def commit_job(self, commit: Commit, also: Iterable[Job[Any]]) -> Job[Any]:
-        """Return the job that saves a commit. It raises CheckpointConflict, ThreadBusy or LeaseLost before a write."""
+        """Return the job that saves a commit.
+
+        It raises CheckpointConflict, ThreadBusy or LeaseLost before it has written anything.
+        """
         encoder, checkpoint_id = self._encoder, commit.checkpoint.id
         key, expected, control, changes, entries, events, separate_log = encoded = encoder.encode_commit(commit)
         deltas, log = commit.deltas, commit.log
         commit.size = encoded.size
 
         def store(connection: Connection) -> tuple[Head | None, int]:
-            """Write the commit without the jobs in `also`; return the previous head and the row id of the commit."""
+            """Write the commit without the jobs in `also`. Return the previous head and the new row id."""
             thread = self.thread(connection, commit.branch_key.thread_id)
             check_lease(thread, commit.branch_key.thread_id, commit.hold)
             head = self._head(connection, thread, commit.branch_key)
@@ -55,7 +59,7 @@ class Writer:
                 raise self._conflict(connection, commit.branch_key.thread_id, commit.expected, head)
             parent = self._parent(connection, thread, commit, head)
             stored = changes
-            if deltas is None and parent is not None:  # rare: runs supply their deltas
+            if deltas is None and parent is not None:  # rare, because the commits of runs have deltas
                 stored = encoder.encode_all_values(commit, self._reader(connection).state_at(parent))
             thread = self._leased_thread(connection, thread, commit)
             run, number = self._run(connection, thread, commit.run_id)
@@ -84,14 +88,14 @@ class Writer:
 
         def job(connection: Connection) -> CheckpointId:
             head, row_id = reporting_store(connection)
-            for other_job in also:  # outside `reporting_store`: their errors do not concern this thread's data
+            for other_job in also:  # not in `reporting_store`, because their errors are not damage of this thread
                 other_job(connection)
-            self._note_head(connection, commit, head, row_id, key, bool(entries))
+            self._update_head(connection, commit, head, row_id, key, bool(entries))
             return CheckpointId(checkpoint_id)
 
         return job
 
-    def _note_head(
+    def _update_head(
         self,
         connection: Connection,
         commit: Commit,
@@ -100,7 +104,7 @@ class Writer:
         key: bytes,
         has_entries: bool,
     ) -> None:
-        """Update the cached head, and compact old records if there are many of them, or large ones."""
+        """Update the cached head, and compact old records of its line if there are many, or if they are large."""
         if head is None:
             head = self._cache.heads[self._ids.line(row_id)] = Head(row_id, key, 0, 0)
         head.row_id, head.key, head.has_entries = row_id, key, has_entries
@@ -120,7 +124,10 @@ class Writer:
         log: Log | None,
         also: Iterable[Job[Any]] = (),
     ) -> Job[Any]:
-        """Return the job that adds results to a frontier. It raises like a commit, and CheckpointNotFound."""
+        """Return the job that adds results of tasks in a frontier.
+
+        It raises the same errors as a commit, and CheckpointNotFound.
+        """
         entries = self._encoder.encode_results(pending)
         stored = self._encoder.encode_log(log, branch_key.namespace) if log is not None else None
         key = key_of(checkpoint_id)
@@ -139,7 +146,7 @@ class Writer:
             if has_moved(thread, hold):
                 raise self._conflict(connection, branch_key.thread_id, checkpoint_id, head)
             self.apply_lease(connection, thread, branch_key.thread_id, hold)
-            for journal_key in pending.journal:  # the first result of a step may have been seen
+            for journal_key in pending.journal:  # an entry is never replaced, because its result may have been used
                 entry = (row_id, JOURNAL, journal_text(journal_key))
                 if connection.execute(self._sql["pending"], entry).fetchone() is not None:
                     raise JournalConflict(*journal_key)
@@ -161,7 +168,10 @@ class Writer:
     # -- leases
 
     def renew_job(self, thread_id: str, hold: LeaseRequest) -> Job[Lease | None]:
-        """Return the job that claims, extends or releases a lease. It raises like a commit, and returns the lease."""
+        """Return the job that claims a thread, extends its lease or releases it, and that returns the lease.
+
+        It raises the same errors as a commit.
+        """
 
         def renew(connection: Connection) -> Lease | None:
             thread = self.thread(connection, thread_id)
@@ -173,10 +183,10 @@ class Writer:
         return renew
 
     def lock(self, connection: Connection, thread_id: str) -> None:
-        """Wait until no other transaction writes to a thread. A database with a single writer needs no lock."""
+        """Lock a thread until the end of the transaction. Not needed if a database has only one writer at a time."""
 
     def thread(self, connection: Connection, thread_id: str) -> Thread | None:
-        """Return a thread of the workspace, if it exists, from the cache if it is there."""
+        """Return a thread of the workspace, from the cache if possible; None if it does not exist."""
         key = (self._workspace, thread_id)
         thread = self._cache.threads.get(key)
         if thread is None:
@@ -186,17 +196,17 @@ class Writer:
         return thread
 
     def thread_number(self, connection: Connection, thread_id: str) -> int | None:
-        """Return the row id of a thread, if it exists, even if its lease cannot be read."""
+        """Return the number of a thread, even if its lease cannot be decoded; None if it does not exist."""
         row = connection.execute(self._sql["thread"], (self._workspace, thread_id)).fetchone()
         return row[0] if row is not None else None
 
     def load_thread(self, connection: Connection, thread_id: str) -> Thread | None:
-        """Return a thread of the workspace as it is stored, if it exists."""
+        """Read a thread of the workspace from the database; return None if it does not exist."""
         row = connection.execute(self._sql["thread"], (self._workspace, thread_id)).fetchone()
         return Thread(*row) if row is not None else None
 
     def _leased_thread(self, connection: Connection, thread: Thread | None, commit: Commit) -> Thread:
-        """Return the thread with the lease that the commit requests; create a new one."""
+        """Return the thread of a commit after applying its lease request. Create the thread if it is None."""
         thread_id = commit.branch_key.thread_id
         if thread is None:
             values = (self._workspace, thread_id, microseconds(commit.created_at))
@@ -205,11 +215,11 @@ class Writer:
         return self.apply_lease(connection, thread, thread_id, commit.hold)
 
     def apply_lease(self, connection: Connection, thread: Thread, thread_id: str, hold: LeaseRequest | None) -> Thread:
-        """Claim, keep or release a thread, and return it.
+        """Apply a lease request to a thread, and return the thread.
 
-        A lease that lasts for more than half of its duration is not written again, which saves a write in most commits.
+        If more than half of the time of a lease remains, it is not renewed. That saves a write in most commits.
         """
-        if hold is None:  # a write that names no holder: runs that have loaded the thread must load it again
+        if hold is None:  # runs that have loaded the thread must load it again before they can claim it
             connection.execute(self._sql["raise_epoch"], (thread.id,))
             thread.apply(None)
             return thread
@@ -220,7 +230,7 @@ class Writer:
         return self.write_lease(connection, thread, thread_id, hold)
 
     def write_lease(self, connection: Connection, thread: Thread, thread_id: str, hold: LeaseRequest) -> Thread:
-        """Write the lease of a thread, and return the thread."""
+        """Apply a lease request to a thread, write its lease, and return the thread."""
         leased = copy(thread)
         leased.apply(hold)
         until = microseconds(leased.until) if leased.until is not None else None
@@ -232,6 +242,7 @@ class Writer:
     # -- heads
 
     def _head(self, connection: Connection, thread: Thread | None, branch_key: BranchKey) -> Head | None:
+        """Return the head of a branch, from the cache if possible; None if the branch does not exist."""
         if thread is None:
             return None
         cache = self._cache
@@ -252,7 +263,7 @@ class Writer:
         return head
 
     def _new_line(self, connection: Connection, thread: Thread, branch_key: BranchKey) -> int:
-        """Create a line, and return the row id of its first checkpoint."""
+        """Create a line, and return the row id for its first checkpoint."""
         key = (thread.id, branch_key.namespace, branch_key.branch)
         number = self._cache.lines[key] = self._database.insert(connection, self._sql["insert_line"], key)
         return self._ids.row_id(number, 0)
@@ -264,7 +275,7 @@ class Writer:
         return CheckpointConflict(thread_id, expected, current)
 
     def _parent(self, connection: Connection, thread: Thread | None, commit: Commit, head: Head | None) -> int | None:
-        """Return the row id of the parent. Raises CheckpointNotFound if it does not exist."""
+        """Return the row id of a commit's parent; None if it has none. Raises CheckpointNotFound if it is missing."""
         if commit.parent_id is None:
             return None
         if head is not None and commit.parent_id == commit.expected:
@@ -275,13 +286,13 @@ class Writer:
             if row_id is not None:
                 return row_id
         raise CheckpointNotFound(
-            f"Thread {commit.branch_key.thread_id!r} has no checkpoint {commit.parent_id!r} to follow."
+            f"Thread {commit.branch_key.thread_id!r} has no checkpoint {commit.parent_id!r}, the parent of this commit."
         )
 
     # -- logs
 
     def _run(self, connection: Connection, thread: Thread, run_id: str) -> tuple[int, int]:
-        """Return the number of a run, created if it is new, and of the next event in its log."""
+        """Return the number of a run, and the number of the next event in its log. Create the run if it is new."""
         entry = self._cache.runs.get((thread.id, run_id))
         if entry is None:
             row = connection.execute(self._sql["run"], (thread.id, run_id)).fetchone()
@@ -293,7 +304,7 @@ class Writer:
         return entry
 
     def _store_log(self, connection: Connection, thread: Thread, log: Log, stored: bytes) -> None:
-        """Add to the log of a run, with consecutive numbers."""
+        """Add encoded entries to the event log of a run."""
         run, number = self._run(connection, thread, log.run_id)
         connection.execute(self._sql["insert_events"], (self._ids.row_id(run, number), stored))
         self._cache.runs[thread.id, log.run_id] = (run, number + len(log.entries))
@@ -304,7 +315,7 @@ class Writer:
         return HistoryReader(connection, self._database)
 
     def _record_sizes(self, connection: Connection, line: int) -> tuple[int, int]:
-        """Return the number of records of a line, and their size in bytes."""
+        """Return the number of records in a line, and their total size in bytes."""
         return connection.execute(self._sql["count"], self._ids.bounds(line)).fetchone()
 
     def _store_entries(self, connection: Connection, row_id: int, entries: Entries) -> None:
