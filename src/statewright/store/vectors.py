@@ -104,8 +104,8 @@ def _numpy_scores(numpy: Any, query: Vector, items: Sequence[bytes]) -> list[flo
 
 def texts_at(value: Mapping[str, Any], paths: Iterable[str]) -> list[str]:
     """Return the values at these paths as texts: strings unchanged, and other values as JSON."""
-    found_values = (found for path in paths for found in _values_at(value, path))
-    return [found if isinstance(found, str) else _as_text(found) for found in found_values]
+    values = (item for path in paths for item in _values_at(value, path))
+    return [item if isinstance(item, str) else _as_text(item) for item in values]
 
 
 def _as_text(value: Any) -> str:
@@ -116,12 +116,13 @@ def _as_text(value: Any) -> str:
 
 
 def _values_at(value: Any, path: str) -> list[Any]:
+    """Return the values at a path, which are several if it contains `[*]`, and none if it does not exist."""
     if path in ("$", ""):
         return [value]
     if path.startswith("["):
         index, _, remainder = path[1:].partition("]")
         items = _items_at(value, index)
-        return [found for item in items for found in _values_at(item, remainder.removeprefix("."))]
+        return [nested for item in items for nested in _values_at(item, remainder.removeprefix("."))]
     if not isinstance(value, Mapping):
         return []
     fields = cast(Mapping[str, Any], value)

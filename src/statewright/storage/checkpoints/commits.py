@@ -19,7 +19,7 @@ from statewright.clock import microseconds
 from statewright.errors import CheckpointConflict, CheckpointNotFound, JournalConflict
 from statewright.events import Log
 from statewright.ids import CheckpointId
-from statewright.storage.checkpoints.head_cache import Head, Thread
+from statewright.storage.checkpoints.head_cache import Head, StoredThread
 from statewright.storage.checkpoints.history import HistoryReader
 from statewright.storage.checkpoints.removal import drop_calls
 from statewright.storage.checkpoints.segments import LARGEST, RECENT, SegmentWriter
@@ -185,7 +185,7 @@ class Writer:
     def lock(self, connection: Connection, thread_id: str) -> None:
         """Lock a thread until the end of the transaction. Not needed if a database has only one writer at a time."""
 
-    def thread(self, connection: Connection, thread_id: str) -> Thread | None:
+    def thread(self, connection: Connection, thread_id: str) -> StoredThread | None:
         """Return a thread of the workspace, from the cache if possible; None if it does not exist."""
         key = (self._workspace, thread_id)
         thread = self._cache.threads.get(key)
@@ -200,21 +200,23 @@ class Writer:
         row = connection.execute(self._sql["thread"], (self._workspace, thread_id)).fetchone()
         return row[0] if row is not None else None
 
-    def load_thread(self, connection: Connection, thread_id: str) -> Thread | None:
+    def load_thread(self, connection: Connection, thread_id: str) -> StoredThread | None:
         """Read a thread of the workspace from the database; return None if it does not exist."""
         row = connection.execute(self._sql["thread"], (self._workspace, thread_id)).fetchone()
-        return Thread(*row) if row is not None else None
+        return StoredThread(*row) if row is not None else None
 
-    def _leased_thread(self, connection: Connection, thread: Thread | None, commit: Commit) -> Thread:
+    def _leased_thread(self, connection: Connection, thread: StoredThread | None, commit: Commit) -> StoredThread:
         """Return the thread of a commit after applying its lease request. Create the thread if it is None."""
         thread_id = commit.branch_key.thread_id
         if thread is None:
             values = (self._workspace, thread_id, microseconds(commit.created_at))
             number = self._database.insert(connection, self._sql["insert_thread"], values)
-            thread = self._cache.threads[self._workspace, thread_id] = Thread(number)
+            thread = self._cache.threads[self._workspace, thread_id] = StoredThread(number)
         return self.apply_lease(connection, thread, thread_id, commit.hold)
 
-    def apply_lease(self, connection: Connection, thread: Thread, thread_id: str, hold: LeaseRequest | None) -> Thread:
+    def apply_lease(
+        self, connection: Connection, thread: StoredThread, thread_id: str, hold: LeaseRequest | None
+    ) -> StoredThread:
         """Apply a lease request to a thread, and return the thread.
 
         If more than half of the time of a lease remains, it is not renewed. That saves a write in most commits.
@@ -229,7 +231,9 @@ class Writer:
                 return thread
         return self.write_lease(connection, thread, thread_id, hold)
 
-    def write_lease(self, connection: Connection, thread: Thread, thread_id: str, hold: LeaseRequest) -> Thread:
+    def write_lease(
+        self, connection: Connection, thread: StoredThread, thread_id: str, hold: LeaseRequest
+    ) -> StoredThread:
         """Apply a lease request to a thread, write its lease, and return the thread."""
         leased = copy(thread)
         leased.apply(hold)
@@ -241,7 +245,7 @@ class Writer:
 
     # -- heads
 
-    def _head(self, connection: Connection, thread: Thread | None, branch_key: BranchKey) -> Head | None:
+    def _head(self, connection: Connection, thread: StoredThread | None, branch_key: BranchKey) -> Head | None:
         """Return the head of a branch, from the cache if possible; None if the branch does not exist."""
         if thread is None:
             return None
@@ -262,7 +266,7 @@ class Writer:
             head = cache.heads[number] = Head(row[0], row[1], count, size)
         return head
 
-    def _new_line(self, connection: Connection, thread: Thread, branch_key: BranchKey) -> int:
+    def _new_line(self, connection: Connection, thread: StoredThread, branch_key: BranchKey) -> int:
         """Create a line, and return the row id for its first checkpoint."""
         key = (thread.id, branch_key.namespace, branch_key.branch)
         number = self._cache.lines[key] = self._database.insert(connection, self._sql["insert_line"], key)
@@ -274,7 +278,9 @@ class Writer:
         current = self._reader(connection).id_at(head.row_id) if head is not None else None
         return CheckpointConflict(thread_id, expected, current)
 
-    def _parent(self, connection: Connection, thread: Thread | None, commit: Commit, head: Head | None) -> int | None:
+    def _parent(
+        self, connection: Connection, thread: StoredThread | None, commit: Commit, head: Head | None
+    ) -> int | None:
         """Return the row id of a commit's parent; None if it has none. Raises CheckpointNotFound if it is missing."""
         if commit.parent_id is None:
             return None
@@ -291,7 +297,7 @@ class Writer:
 
     # -- logs
 
-    def _run(self, connection: Connection, thread: Thread, run_id: str) -> tuple[int, int]:
+    def _run(self, connection: Connection, thread: StoredThread, run_id: str) -> tuple[int, int]:
         """Return the number of a run, and the number of the next event in its log. Create the run if it is new."""
         entry = self._cache.runs.get((thread.id, run_id))
         if entry is None:
@@ -303,7 +309,7 @@ class Writer:
             self._cache.runs[thread.id, run_id] = entry
         return entry
 
-    def _store_log(self, connection: Connection, thread: Thread, log: Log, stored: bytes) -> None:
+    def _store_log(self, connection: Connection, thread: StoredThread, log: Log, stored: bytes) -> None:
         """Add encoded entries to the event log of a run."""
         run, number = self._run(connection, thread, log.run_id)
         connection.execute(self._sql["insert_events"], (self._ids.row_id(run, number), stored))

@@ -23,7 +23,7 @@ from statewright.checkpoint.lease import LeasedThread
 from statewright.clock import instant_of
 
 
-class Thread(LeasedThread):
+class StoredThread(LeasedThread):
     """A stored thread: its row id and its lease."""
 
     def __init__(
@@ -57,7 +57,7 @@ class HeadCache:
     __slots__ = ("heads", "lines", "runs", "threads")
 
     def __init__(self) -> None:
-        self.threads: dict[tuple[str, str], Thread] = {}
+        self.threads: dict[tuple[str, str], StoredThread] = {}
         """Threads, by workspace and thread id."""
         self.lines: dict[tuple[int, str, str], int] = {}
         """The numbers of lines, by the number of the thread, the namespace and the branch."""

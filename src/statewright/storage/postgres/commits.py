@@ -31,7 +31,7 @@ from statewright.errors import (
 from statewright.events import Log
 from statewright.ids import CheckpointId
 from statewright.storage.checkpoints.commits import Writer
-from statewright.storage.checkpoints.head_cache import Thread
+from statewright.storage.checkpoints.head_cache import StoredThread
 from statewright.storage.checkpoints.removal import drop_calls
 from statewright.storage.checkpoints.segments import LARGEST, RECENT, SegmentWriter
 from statewright.storage.damage import reading, with_damage_report
@@ -55,7 +55,7 @@ class PostgresWriter(Writer):
     def lock(self, connection: Connection, thread_id: str) -> None:
         connection.lock(thread_lock(self._workspace, thread_id))
 
-    def thread(self, connection: Connection, thread_id: str) -> Thread | None:
+    def thread(self, connection: Connection, thread_id: str) -> StoredThread | None:
         """Lock a thread of the workspace, and return it; return None if it does not exist."""
         self.lock(connection, thread_id)
         return self.load_thread(connection, thread_id)
@@ -66,6 +66,7 @@ class PostgresWriter(Writer):
         encoded, thread_id = self._encoder.encode_commit(commit), commit.branch_key.thread_id
         commit.size = encoded.size
         request = _Request(self, thread_id, commit.hold)
+        # In nearly all commits, the parent is the head and the changes are known, so nothing has to be read.
         has_usual_parent = commit.parent_id is None or commit.parent_id == commit.expected
         is_usual = has_usual_parent and (commit.deltas is not None or commit.parent_id is None)
 
@@ -73,7 +74,7 @@ class PostgresWriter(Writer):
             self.lock(connection, thread_id)
             parent = None if has_usual_parent else self._find_parent(connection, commit)
             changes = encoded.changes if is_usual else self._encode_changes(connection, commit, encoded, parent)
-            connection.send(self._statement(commit, encoded._replace(changes=changes), parent, request))
+            connection.send(self._save_statement(commit, encoded._replace(changes=changes), parent, request))
             if encoded.log is not None and commit.log is not None:
                 self._send_log(connection, thread_id, commit.log, encoded.log)
             if commit.dropped_namespaces:
@@ -91,8 +92,11 @@ class PostgresWriter(Writer):
 
         return job
 
-    def _statement(self, commit: Commit, encoded: EncodedCommit, parent: int | None, request: _Request) -> Statement:
-        events = len(commit.log.entries) if encoded.events is not None and commit.log is not None else 0
+    def _save_statement(
+        self, commit: Commit, encoded: EncodedCommit, parent: int | None, request: _Request
+    ) -> Statement:
+        """Return the statement that saves a commit. `parent` is as in `_encode_changes`."""
+        event_count = len(commit.log.entries) if encoded.events is not None and commit.log is not None else 0
         parameters = (
             self._workspace,
             *commit.branch_key,
@@ -104,15 +108,15 @@ class PostgresWriter(Writer):
             encoded.control,
             encoded.changes,
             encoded.events,
-            events,
+            event_count,
             _RESULTS_TO_DELETE.get(commit.source, 1),
             *_columns(encoded.entries),
             *request.parameters(),
         )
 
         def compact_if_due(row: Any, _: int) -> None:
-            line, count, size = row
-            if count >= RECENT or (size >= LARGEST and count > 1):
+            line, record_count, size = row
+            if record_count >= RECENT or (size >= LARGEST and record_count > 1):
                 self._database.submit(self._compaction_job(commit.branch_key.thread_id, line))
 
         return Statement(
@@ -125,9 +129,9 @@ class PostgresWriter(Writer):
     def _find_parent(self, connection: Connection, commit: Commit) -> int:
         """Return the row id of the parent of a commit."""
         thread = self.load_thread(connection, commit.branch_key.thread_id)
-        place = self._parent(connection, thread, commit, None)
-        assert place is not None
-        return place
+        row_id = self._parent(connection, thread, commit, None)
+        assert row_id is not None
+        return row_id
 
     def _encode_changes(
         self, connection: Connection, commit: Commit, encoded: EncodedCommit, parent: int | None
@@ -138,10 +142,11 @@ class PostgresWriter(Writer):
         """
         if commit.deltas is not None or commit.parent_id is None:
             return encoded.changes
-        place = parent if parent is not None else self._reader(connection).find_head(self._workspace, commit.branch_key)
-        if place is None:  # the commit will be refused, because the branch has no head that could be its parent
+        reader = self._reader(connection)
+        row_id = parent if parent is not None else reader.find_head(self._workspace, commit.branch_key)
+        if row_id is None:  # the commit will be refused, because the branch has no head that could be its parent
             return encoded.changes
-        return self._encoder.encode_all_values(commit, self._reader(connection).state_at(place))
+        return self._encoder.encode_all_values(commit, reader.state_at(row_id))
 
     def _compaction_job(self, thread_id: str, line: int) -> Job[None]:
         def compact(connection: Connection) -> None:
@@ -221,11 +226,11 @@ class PostgresWriter(Writer):
 
         return renew
 
-    def load_thread(self, connection: Connection, thread_id: str) -> Thread | None:
+    def load_thread(self, connection: Connection, thread_id: str) -> StoredThread | None:
         # With `now`, the server expresses the end of the lease by the clock of this process, even if that is wrong.
         now = None if self._database.trusts_clocks else microseconds(self._database.clock.now())
         row = connection.execute(self._sql["thread"], (now, self._workspace, thread_id)).fetchone()
-        return Thread(*row) if row is not None else None
+        return StoredThread(*row) if row is not None else None
 
     def thread_number(self, connection: Connection, thread_id: str) -> int | None:
         row = connection.execute(self._sql["thread_number"], (self._workspace, thread_id)).fetchone()
@@ -236,10 +241,10 @@ class PostgresWriter(Writer):
         """True if leases are compared with the clocks of workers rather than the clock of the server."""
         return self._database.trusts_clocks
 
-    def id_of_head(self, place: str) -> CheckpointId | None:
+    def id_of_head(self, row_id: str) -> CheckpointId | None:
         """Return the id of the checkpoint with a row id, for an error. It is read in a transaction of its own."""
         with self._database.read() as connection:
-            return self._reader(connection).id_at(int(place))
+            return self._reader(connection).id_at(int(row_id))
 
 
 class _Request:
