@@ -109,8 +109,8 @@ def check_lease(thread: LeasedThread | None, thread_id: str, request: LeaseReque
         raise ThreadBusy(thread_id, lease.owner, lease.until)
 
 
-def has_moved(thread: LeasedThread | None, request: LeaseRequest | None) -> bool:
-    """Return whether a thread has changed since it was loaded for a claim. A new thread is None."""
+def is_claim_outdated(thread: LeasedThread | None, request: LeaseRequest | None) -> bool:
+    """Return whether a request claims a thread that has changed since it was loaded. A new thread is None."""
     if request is None or not request.claims or request.expected_epoch is None:
         return False
     return thread is None or thread.epoch != request.expected_epoch

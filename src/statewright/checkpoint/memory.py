@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 from statewright.checkpoint.checkpointer import Pruned, PrunePolicy, ThreadEntry, check_workspace
-from statewright.checkpoint.lease import Lease, LeaseRequest, as_lease_duration, check_lease, has_moved
+from statewright.checkpoint.lease import Lease, LeaseRequest, as_lease_duration, check_lease, is_claim_outdated
 from statewright.checkpoint.memory_thread import MemoryThread, ancestry, saved_checkpoint
 from statewright.checkpoint.model import BranchKey, Commit, Pending, SavedCheckpoint
 from statewright.clock import Duration
@@ -194,7 +194,7 @@ class InMemorySaver:
         thread = self._threads.get(thread_id)
         check_lease(thread, thread_id, commit.hold)
         head = thread.heads.get((namespace, branch)) if thread is not None else None
-        if head != commit.expected or has_moved(thread, commit.hold):
+        if head != commit.expected or is_claim_outdated(thread, commit.hold):
             raise CheckpointConflict(thread_id, commit.expected, head)
 
     def _save_commit(self, commit: Commit) -> CheckpointId:
@@ -225,7 +225,7 @@ class InMemorySaver:
                 raise CheckpointNotFound(
                     f"Thread {branch_key.thread_id!r} has no checkpoint {checkpoint_id!r} to add results to."
                 )
-            if has_moved(thread, hold):
+            if is_claim_outdated(thread, hold):
                 raise CheckpointConflict(
                     branch_key.thread_id, checkpoint_id, thread.heads.get((branch_key.namespace, branch_key.branch))
                 )
@@ -255,7 +255,7 @@ class InMemorySaver:
         with self._lock:
             thread = self._threads.get(thread_id)
             check_lease(thread, thread_id, hold)
-            if has_moved(thread, hold):
+            if is_claim_outdated(thread, hold):
                 raise CheckpointConflict(thread_id, None, self._main_head(thread_id))
             if thread is None:
                 return None

@@ -14,7 +14,7 @@ from typing import Any
 from statewright.checkpoint import BranchKey, Commit, Lease, LeaseRequest, Pending
 from statewright.checkpoint.encoding import Encoder, Entries
 from statewright.checkpoint.forms import JOURNAL, journal_text, key_of
-from statewright.checkpoint.lease import check_lease, has_moved
+from statewright.checkpoint.lease import check_lease, is_claim_outdated
 from statewright.clock import microseconds
 from statewright.errors import CheckpointConflict, CheckpointNotFound, JournalConflict
 from statewright.events import Log
@@ -55,28 +55,30 @@ class Writer:
             thread = self.thread(connection, commit.branch_key.thread_id)
             check_lease(thread, commit.branch_key.thread_id, commit.hold)
             head = self._head(connection, thread, commit.branch_key)
-            if (head.key if head is not None else None) != expected or has_moved(thread, commit.hold):
+            if (head.key if head is not None else None) != expected or is_claim_outdated(thread, commit.hold):
                 raise self._conflict(connection, commit.branch_key.thread_id, commit.expected, head)
             parent = self._parent(connection, thread, commit, head)
-            stored = changes
+            stored_changes = changes
             if deltas is None and parent is not None:  # rare, because the commits of runs have deltas
-                stored = encoder.encode_all_values(commit, self._reader(connection).state_at(parent))
+                stored_changes = encoder.encode_all_values(commit, self._reader(connection).state_at(parent))
             thread = self._leased_thread(connection, thread, commit)
-            run, number = self._run(connection, thread, commit.run_id)
+            run, next_event = self._run(connection, thread, commit.run_id)
             row_id = head.row_id + 1 if head is not None else self._new_line(connection, thread, commit.branch_key)
+            first_event = next_event if events else None
             connection.execute(
-                self._sql["insert_record"], (row_id, key, run, number if events else None, control, stored, events)
+                self._sql["insert_record"], (row_id, key, run, first_event, control, stored_changes, events)
             )
             if parent != (head.row_id if head is not None else None):
                 connection.execute(self._sql["insert_jump"], (row_id, parent))
-            may_have_entries = head is None or parent != head.row_id or head.has_entries
-            if parent is not None and commit.source != "fork" and may_have_entries:
-                is_done = commit.source == "loop"
-                connection.execute(self._sql["consume"], (parent, is_done, is_done, parent))
+            parent_may_have_entries = head is None or parent != head.row_id or head.has_entries
+            if parent is not None and commit.source != "fork" and parent_may_have_entries:
+                # Delete the results of the parent's tasks that are no longer needed, as in `memory_thread.py`.
+                is_completed = commit.source == "loop"
+                connection.execute(self._sql["consume"], (parent, is_completed, is_completed, parent))
             if entries:
                 self._store_entries(connection, row_id, entries)
             if log is not None and events is not None:
-                self._cache.runs[thread.id, commit.run_id] = (run, number + len(log.entries))
+                self._cache.runs[thread.id, commit.run_id] = (run, next_event + len(log.entries))
             if log is not None and separate_log is not None:
                 self._store_log(connection, thread, log, separate_log)
             if commit.dropped_namespaces:
@@ -129,7 +131,7 @@ class Writer:
         It raises the same errors as a commit, and CheckpointNotFound.
         """
         entries = self._encoder.encode_results(pending)
-        stored = self._encoder.encode_log(log, branch_key.namespace) if log is not None else None
+        encoded_log = self._encoder.encode_log(log, branch_key.namespace) if log is not None else None
         key = key_of(checkpoint_id)
 
         def store(connection: Connection) -> None:
@@ -143,7 +145,7 @@ class Writer:
                 raise CheckpointNotFound(
                     f"Thread {branch_key.thread_id!r} has no checkpoint {checkpoint_id!r} to add results to."
                 )
-            if has_moved(thread, hold):
+            if is_claim_outdated(thread, hold):
                 raise self._conflict(connection, branch_key.thread_id, checkpoint_id, head)
             self.apply_lease(connection, thread, branch_key.thread_id, hold)
             for journal_key in pending.journal:  # an entry is never replaced, because its result may have been used
@@ -153,8 +155,8 @@ class Writer:
             if entries:
                 self._store_entries(connection, row_id, entries)
                 head.has_entries = True
-            if log is not None and stored is not None:
-                self._store_log(connection, thread, log, stored)
+            if log is not None and encoded_log is not None:
+                self._store_log(connection, thread, log, encoded_log)
 
         reporting_store = with_damage_report(store, branch_key.thread_id)
 
@@ -176,7 +178,7 @@ class Writer:
         def renew(connection: Connection) -> Lease | None:
             thread = self.thread(connection, thread_id)
             check_lease(thread, thread_id, hold)
-            if has_moved(thread, hold):
+            if is_claim_outdated(thread, hold):
                 raise self._conflict(connection, thread_id, None, self._head(connection, thread, BranchKey(thread_id)))
             return None if thread is None else self.write_lease(connection, thread, thread_id, hold).lease
 
@@ -311,9 +313,9 @@ class Writer:
 
     def _store_log(self, connection: Connection, thread: StoredThread, log: Log, stored: bytes) -> None:
         """Add encoded entries to the event log of a run."""
-        run, number = self._run(connection, thread, log.run_id)
-        connection.execute(self._sql["insert_events"], (self._ids.row_id(run, number), stored))
-        self._cache.runs[thread.id, log.run_id] = (run, number + len(log.entries))
+        run, next_event = self._run(connection, thread, log.run_id)
+        connection.execute(self._sql["insert_events"], (self._ids.row_id(run, next_event), stored))
+        self._cache.runs[thread.id, log.run_id] = (run, next_event + len(log.entries))
 
     # -- details
 

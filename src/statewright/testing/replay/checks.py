@@ -27,7 +27,7 @@ from statewright.testing.replay.states import StateFingerprints, apply_changes
 
 
 class NodeRenamer:
-    """Replaces former names of nodes in a recording, which are aliases now, by the current names of these nodes."""
+    """Replaces former names of nodes in a recording, which are now aliases of these nodes, with the current names."""
 
     def __init__(self, program: Program) -> None:
         nodes = {alias: node.name for node in program.graph.nodes.values() for alias in node.aliases}
