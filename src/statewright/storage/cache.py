@@ -10,7 +10,7 @@ from statewright.cache import CacheKey
 from statewright.clock import Clock, SystemClock, microseconds
 from statewright.errors import SerdeError
 from statewright.futures import LightFuture
-from statewright.storage.damage import reading
+from statewright.storage.damage import report_damage
 from statewright.storage.database import Backend, Connection, D
 
 _NEVER: Final = 2**62
@@ -42,7 +42,7 @@ class DatabaseCache(Backend[D]):
         if row is None:
             return None
         try:
-            with reading("a cached result"):
+            with report_damage("a cached result"):
                 return self.database.decode(row[0])
         except SerdeError:  # of an unknown type: a cache miss, so that the node is executed and its result replaces it
             return None

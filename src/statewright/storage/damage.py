@@ -15,30 +15,30 @@ UNREADABLE: Final = (TypeError, ValueError, LookupError, AttributeError, Arithme
 
 
 @contextmanager
-def reading(subject: str) -> Generator[None]:
+def report_damage(subject: str) -> Generator[None]:
     """Convert decoding errors in the block to DamagedDatabase. `subject` describes the data in the message."""
     try:
         yield
     except UNREADABLE as error:
-        raise damaged(subject, error) from error
+        raise damage_error(subject, error) from error
 
 
 def with_damage_report(function: Job[T], thread_id: str | None) -> Job[T]:
-    """Return a job that calls `function` and converts decoding errors as `reading` does.
+    """Return a job that calls `function` and converts decoding errors as `report_damage` does.
 
     `thread_id` is the thread that the job reads or writes; None if there are several.
     """
 
-    def report_damage(connection: Connection) -> T:
-        try:  # not `reading`, because every commit of a superstep runs this, and a context manager is slower
+    def call_function(connection: Connection) -> T:
+        try:  # not `report_damage`, because every commit of a superstep runs this, and a context manager is slower
             return function(connection)
         except UNREADABLE as error:
-            raise damaged("a thread" if thread_id is None else f"thread {thread_id!r}", error) from error
+            raise damage_error("a thread" if thread_id is None else f"thread {thread_id!r}", error) from error
 
-    return report_damage
+    return call_function
 
 
-def damaged(subject: str, error: Exception) -> StorageError:
+def damage_error(subject: str, error: Exception) -> StorageError:
     """Return the error for stored data that cannot be decoded; `subject` describes the data.
 
     If the cause is a parameter of a query that is not valid Unicode, this is not damage, and the error is a SerdeError.

@@ -23,7 +23,7 @@ from statewright.storage.checkpoints.head_cache import Head, StoredThread
 from statewright.storage.checkpoints.history import HistoryReader
 from statewright.storage.checkpoints.removal import drop_calls
 from statewright.storage.checkpoints.segments import LARGEST, RECENT, SegmentWriter
-from statewright.storage.damage import reading, with_damage_report
+from statewright.storage.damage import report_damage, with_damage_report
 from statewright.storage.database import Connection, Database, Job
 
 
@@ -113,7 +113,7 @@ class Writer:
         head.count += 1
         head.size += commit.size or 0
         if head.count >= RECENT or (head.size >= LARGEST and head.count > 1):
-            with reading(f"thread {commit.branch_key.thread_id!r}"):
+            with report_damage(f"thread {commit.branch_key.thread_id!r}"):
                 SegmentWriter(connection, self._database).compact(self._ids.line(row_id))
                 head.count, head.size = self._record_sizes(connection, self._ids.line(row_id))
 

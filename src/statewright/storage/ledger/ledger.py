@@ -18,7 +18,7 @@ from statewright.futures import MaybeFuture
 from statewright.page import cut_page
 from statewright.runs import Change, Group, Order, Run, RunEvent, Where, where
 from statewright.runs.records.record import R
-from statewright.storage.damage import reading
+from statewright.storage.damage import report_damage
 from statewright.storage.database import UNLIMITED, Backend, Connection, D, Job
 from statewright.storage.ledger.changes import job_of
 from statewright.storage.ledger.claim import claim_runs
@@ -125,7 +125,7 @@ class DatabaseLedger(Backend[D]):
                     yield event
 
     def _events(self, run_id: str, last: int, at: int, body: bytes) -> list[RunEvent]:
-        with reading("a record of run_events"):
+        with report_damage("a record of run_events"):
             entries = decrypted_json(self._tables.encryptor, body)
             instant = instant_of(at)
             return [

@@ -34,7 +34,7 @@ from statewright.storage.checkpoints.commits import Writer
 from statewright.storage.checkpoints.head_cache import StoredThread
 from statewright.storage.checkpoints.removal import drop_calls
 from statewright.storage.checkpoints.segments import LARGEST, RECENT, SegmentWriter
-from statewright.storage.damage import reading, with_damage_report
+from statewright.storage.damage import report_damage, with_damage_report
 from statewright.storage.database import Connection, Job, Statement, thread_lock
 from statewright.storage.group_commit import RetryTransaction
 from statewright.storage.postgres.connection import PostgresError
@@ -154,7 +154,7 @@ class PostgresWriter(Writer):
             connection.execute(self._sql["count_records"], (line,))
             row = connection.execute(self._sql["record_sizes"], (line,)).fetchone()
             if row is not None and (row[0] >= RECENT or (row[1] >= LARGEST and row[0] > 1)):
-                with reading(f"thread {thread_id!r}"):
+                with report_damage(f"thread {thread_id!r}"):
                     SegmentWriter(connection, self._database).compact(line)
                 connection.execute(self._sql["count_records"], (line,))
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from statewright.errors import NewerFormat, WrongEncryptionKey
-from statewright.storage.damage import reading
+from statewright.storage.damage import report_damage
 from statewright.storage.database import Statement
 from statewright.storage.encryption import Encryptor
 from statewright.storage.postgres.connection import Session
@@ -40,7 +40,7 @@ def prepare_schema(session: Session, location: str, schema: str | None, encrypto
         version, key = _migrate(session, schema, encryptor)
     if version > VERSION:
         raise NewerFormat(location, version, VERSION)
-    with reading("its key"):
+    with report_damage("its key"):
         _check_key(key, location, encryptor)
 
 

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from statewright.errors import DamagedDatabase, StorageUnavailable, WrongEncryptionKey
 from statewright.ids import DEFAULT_WORKSPACE
-from statewright.storage.damage import reading
+from statewright.storage.damage import report_damage
 from statewright.storage.encryption import Encryptor
 from statewright.storage.sqlite.data_version import FORMAT, check_format
 from statewright.storage.sqlite.statements import run_script, statements
@@ -55,7 +55,7 @@ def prepare(connection: sqlite3.Connection, path: Path, encryptor: Encryptor) ->
         connection.execute(f"PRAGMA page_size={PAGE}")
         _enable_write_ahead_log(connection)
         _migrate(connection, encryptor)
-    with reading("its key"):
+    with report_damage("its key"):
         _check_key(connection, path, encryptor)
 
 

@@ -15,7 +15,7 @@ from statewright.clock import instant_of
 from statewright.errors import InvalidConfig
 from statewright.ids import is_unicode
 from statewright.page import cut_page
-from statewright.storage.damage import reading
+from statewright.storage.damage import report_damage
 from statewright.storage.database import Connection, Database
 from statewright.store import Item, Namespace, SearchItem
 from statewright.store.filters import matches
@@ -160,7 +160,7 @@ class Items:
         number, path, key, created_at, updated_at, ttl, _ = row
         if refresh and ttl is not None:
             self.items_to_refresh.append((self._now, number))
-        with reading("an item"):
+        with report_damage("an item"):
             return cls(
                 namespace=_namespace_of(path),
                 key=key,
@@ -174,7 +174,7 @@ class Items:
         return cast("dict[str, Any]", self._decode(row[-1]))
 
     def _decode(self, stored: bytes) -> Any:
-        with reading("an item"):
+        with report_damage("an item"):
             return self._database.decode(stored)
 
 
