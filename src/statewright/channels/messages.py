@@ -157,9 +157,10 @@ def _without_id(item: Any) -> Any:
 
 
 def add_messages(left: Any, right: Any) -> list[Message]:
-    """Return the messages of `left` after `right` has appended messages, replaced messages by id, or removed messages.
+    """Return the messages `left` after the update `right`.
 
-    In an annotation, this reducer stands for the channel `Messages`. Messages without an id get a random id. Raises
+    Messages in the update are appended, or replace messages with the same ids; removals remove messages. In an
+    annotation, this reducer stands for the channel `Messages`. Messages without an id get a random id. Raises
     InvalidUpdateError if an item is not a message, or if a message to remove does not exist.
     """
     channel = Messages()
@@ -168,9 +169,9 @@ def add_messages(left: Any, right: Any) -> list[Message]:
 
 
 def _items(update: Any) -> Sequence[Any]:
-    """Return the items of an update. Any update is a single item except None, a list, and a tuple of several items.
+    """Return the items of a list, or of a tuple that is not a `(role, text)` pair; none for None.
 
-    A tuple that is a `(role, text)` pair is a single item.
+    Any other update is a single item.
     """
     if isinstance(update, list):
         return cast(list[Any], update)

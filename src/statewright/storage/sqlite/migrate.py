@@ -127,7 +127,7 @@ def _migrate(connection: sqlite3.Connection, encryptor: Encryptor) -> None:
         raise
 
 
-def _to_1(connection: sqlite3.Connection, encryptor: Encryptor) -> None:
+def _create_format_1(connection: sqlite3.Connection, encryptor: Encryptor) -> None:
     """Create the tables of format 1."""
     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
     run_script(connection, "0001_tables")
@@ -135,7 +135,7 @@ def _to_1(connection: sqlite3.Connection, encryptor: Encryptor) -> None:
     connection.execute("INSERT INTO meta VALUES ('key', ?)", (encryptor.encrypt(_KNOWN_TEXT),))
 
 
-def _to_2(connection: sqlite3.Connection, encryptor: Encryptor) -> None:
+def _migrate_to_format_2(connection: sqlite3.Connection, encryptor: Encryptor) -> None:
     """Rebuild the table of threads with a column for the workspace."""
     sql = statements("to_format_2")
     run_script(connection, "0002_tables")
@@ -161,7 +161,7 @@ def _to_2(connection: sqlite3.Connection, encryptor: Encryptor) -> None:
         )
 
 
-STEPS: tuple[Callable[[sqlite3.Connection, Encryptor], None], ...] = (_to_1, _to_2)
+STEPS: tuple[Callable[[sqlite3.Connection, Encryptor], None], ...] = (_create_format_1, _migrate_to_format_2)
 """The functions that migrate a file from each format, beginning with 0, to the next format."""
 
 
