@@ -142,7 +142,7 @@ def test_a_full_database_keeps_the_last_commit(saver: SqliteSaver, durability: s
     world.begin(3)
     pages = limit_pages(saver, 1)
     limit_pages(saver, pages + 20)
-    with pytest.raises(StorageFull, match=r"no room left for .*runs\.db.*Nothing was written. Make room"):
+    with pytest.raises(StorageFull, match=r"no space left for .*runs\.db.*Nothing was written. Free some space"):
         world.app.invoke({"goal": 100}, thread_id="1", durability=durability)
     reached = world.saved()
     assert 3 <= reached < 100
@@ -221,7 +221,7 @@ def run_without_room(path: Path, durability: str, driver: str) -> dict[str, Any]
 def test_a_file_that_cannot_grow_keeps_the_last_commit(path: Path, durability: str, driver: str) -> None:
     report = in_child(run_without_room, path, durability, driver)
     assert report["error"] == "StorageFull"
-    assert "no room left" in report["message"]
+    assert "no space left" in report["message"]
     assert 3 < report["saved"] < 100
     if durability == "sync":
         assert report["acknowledged"] <= report["step"]
@@ -269,7 +269,7 @@ def test_an_interrupted_migration_changes_nothing(path: Path, dies: bool) -> Non
         assert messages.get() == "dies"
         child.join(LONG)
     else:
-        assert "no room left" in in_child(migrate_without_room, path)
+        assert "no space left" in in_child(migrate_without_room, path)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
         assert connection.execute("SELECT count(*) FROM records").fetchone() == (67,)
@@ -562,7 +562,7 @@ def test_a_run_does_not_write_to_an_unlinked_file(path: Path, action: Callable[[
 @pytest.mark.skipif(os.name != "posix", reason="open files cannot be moved on this system")
 def test_a_file_that_is_put_back_can_be_used_again(saver: SqliteSaver, path: Path) -> None:
     world = World(saver, lambda n: moved_away(path) if n == 3 else None)
-    with pytest.raises(StorageUnavailable, match="Put the file back"):
+    with pytest.raises(StorageUnavailable, match="Restore the file"):
         world.begin(6, durability="sync")
     path.with_name("moved.db").rename(path)
     assert world.saved() == 3

@@ -216,7 +216,7 @@ def test_add_map_refuses_a_field_that_is_not_a_list(driver: Any) -> None:
         results: list[Any]
 
     app = StateGraph(Mapped).add_map("each", lambda item: item, over="items", into="results").add_edge(START, "each")
-    with pytest.raises(InvalidUpdateError, match="'each' maps over 'items'"):
+    with pytest.raises(InvalidUpdateError, match="'each' maps over the field 'items'"):
         driver.invoke(app.compile(), {"items": "text"})
 
 

@@ -1,4 +1,4 @@
-"""Channels: the rules by which state values change at the end of a superstep."""
+"""Channels, which are the rules by which the values of the state change at the end of a superstep."""
 
 from statewright.channels.channel import MISSING, Channel, Conflict, Overwrite, find_overwrite, is_overwrite
 from statewright.channels.copies import (

@@ -1,8 +1,9 @@
-"""The port of all channels: how one state value changes at the end of a superstep.
+"""The base class of channels. A channel is the rule by which one value of the state changes at the end of a superstep.
 
-A channel holds no value. The value is in the state mapping; `apply` computes the next one, and `delta` its stored form,
-from which it can be rebuilt. So copying, forking and replaying state means copying a mapping. A value is never changed
-in place: `apply` returns a new one, because checkpoints, siblings and readers share the old one.
+A channel does not contain the value, which is in a dict of values by channel, so copying or forking a state only means
+copying a dict. `apply` computes the next value, and `delta` returns the change in the form in which it is stored, from
+which the value can be rebuilt. A value is never changed in place: `apply` returns a new value, because checkpoints,
+concurrent tasks and readers share the old one.
 """
 
 from __future__ import annotations
@@ -19,54 +20,56 @@ class _Missing:
         return False
 
     def __reduce__(self) -> str:
-        return "MISSING"  # copies and unpickled values are the same object
+        return "MISSING"  # so that copying and unpickling return the same object
 
 
 MISSING: Final[Any] = _Missing()
-"""Stands for a value that has never been written. Typed Any, so that it can be assigned wherever a value can."""
+"""The value of a channel that has none. Its type is Any, so that it can be used in place of any value."""
 
 
 class Conflict(Exception):
-    """Several updates to a channel that permits one. `core/fold.py` turns it into `ConflictingWrites`."""
+    """Several updates of one superstep exclude each other. `core/fold.py` converts it to `ConflictingWrites`."""
 
 
 class Channel:
-    """The rule by which one state value changes. Subclasses implement `apply`, and set the class attributes."""
+    """The rule by which one value of the state changes. Subclasses implement `apply` and set the class attributes."""
 
     single: ClassVar[bool] = False
-    """True if one task per superstep may write it, and the update is the new value (the fast path of a fold)."""
+    """True if only one task of a superstep may write the channel and its update is the new value, so that `apply` need
+    not be called."""
     transient: bool = False
-    """True if the value is removed after the next superstep unless that writes it again."""
+    """True if the value is removed after the next superstep, unless that superstep writes it again."""
     hidden: ClassVar[bool] = False
-    """True if the value is left out of results and snapshots."""
+    """True if results and snapshots do not contain the value."""
     saved: ClassVar[bool] = True
     """True if checkpoints contain the value."""
     keeps_update: ClassVar[bool] = True
-    """True if the value may be the object that was written, rather than one that `apply` has created."""
+    """True if the value may be the same object as an update, rather than an object that `apply` has created."""
 
     def start(self) -> Any:
         """Return a new initial value; MISSING if there is none."""
         return MISSING
 
     def prepare(self, update: Any, task_id: str) -> Any:
-        """Return an update in the form that `apply` and savers receive, with any new ids derived from the task id.
+        """Return an update in the form that `apply` and savers receive, with new ids derived from the task id.
 
-        Called when the result of a node is read, so that an update that is reloaded later gives the same value.
+        It is called when the result of a node is read, before the result is saved. An update that is loaded later then
+        results in the same value.
         """
         return update
 
     prepares: ClassVar[bool] = False
-    """True if `prepare` does anything."""
+    """True if `prepare` can change an update, so that it must be called."""
 
     def apply(self, current: Any, updates: Sequence[Any]) -> Any:
-        """Return the value after all updates of one superstep, in task order. `current` may be MISSING.
+        """Return the value after a superstep. `updates` are its updates in task order; `current` may be MISSING.
 
         Raises `Conflict` if the updates exclude each other.
         """
         raise NotImplementedError
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
-        """Return the stored form of a change: the new value, or something smaller from which it can be rebuilt."""
+        """Return the change to store: the new value, or a smaller object of `delta.py` from which it can be rebuilt."""
         return new
 
     def __eq__(self, other: object) -> bool:
@@ -84,7 +87,10 @@ class Channel:
 
 
 class Overwrite:
-    """Replaces the value of a channel instead of passing it to the reducer. Two in one superstep are a conflict."""
+    """An update that replaces the value of a channel instead of being passed to the reducer.
+
+    Two such updates of a channel in one superstep are a conflict.
+    """
 
     __slots__ = ("value",)
 
@@ -98,20 +104,20 @@ class Overwrite:
         return isinstance(other, Overwrite) and bool(self.value == other.value)
 
     def __hash__(self) -> int:
-        return hash(Overwrite)  # its value may be unhashable
+        return hash(Overwrite)  # the value may be unhashable
 
 
 def find_overwrite(updates: Sequence[Any]) -> Any:
     """Return the value of the Overwrite among the updates; MISSING if there is none. Raises Conflict if there are two.
 
-    The JSON forms `{"__overwrite__": value}` and `{"type": "__overwrite__", "value": value}` count too.
+    An Overwrite may also be in the JSON form `{"__overwrite__": value}` or `{"type": "__overwrite__", "value": value}`.
     """
     result = MISSING
     for update in updates:
-        kind: type = type(update)  # pyright: ignore[reportUnknownVariableType]
-        if kind is not Overwrite and kind is not dict:
+        cls: type = type(update)  # pyright: ignore[reportUnknownVariableType]
+        if cls is not Overwrite and cls is not dict:
             continue
-        value = update.value if kind is Overwrite else _from_json(cast(dict[str, Any], update))
+        value = update.value if cls is Overwrite else _from_json(cast(dict[str, Any], update))
         if value is MISSING:
             continue
         if result is not MISSING:
@@ -121,12 +127,13 @@ def find_overwrite(updates: Sequence[Any]) -> Any:
 
 
 def is_overwrite(update: Any) -> bool:
-    """Return whether an update is an Overwrite, or one in its JSON form."""
-    kind: type = type(update)  # pyright: ignore[reportUnknownVariableType]
-    return kind is Overwrite or (kind is dict and _from_json(update) is not MISSING)
+    """Return whether an update is an Overwrite, or a dict that is the JSON form of one."""
+    cls: type = type(update)  # pyright: ignore[reportUnknownVariableType]
+    return cls is Overwrite or (cls is dict and _from_json(update) is not MISSING)
 
 
 def _from_json(update: dict[str, Any]) -> Any:
+    """Return the value in the JSON form of an Overwrite; MISSING if the dict is not such a form."""
     if len(update) == 1:
         return update.get("__overwrite__", MISSING)
     if len(update) == 2 and update.get("type") == "__overwrite__":

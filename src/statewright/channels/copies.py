@@ -1,8 +1,8 @@
-"""Copies of the lists, dicts and sets in a state, one level deep.
+"""Shallow copies of the lists, dicts and sets in a state.
 
-A container in the state is shared by checkpoints, siblings, savers and readers. So it is copied when it comes from a
-node or a caller, and when it is passed to one. The objects inside are shared, never copied. Only the exact builtin
-types are copied: `copy` of a subclass might lose attributes.
+A container in the state is shared by checkpoints, concurrent tasks, savers and readers. It is therefore copied when it
+comes from a node or a caller, and when it is passed to a node or a caller. The objects in it are not copied. Only
+instances of the exact builtin types are copied, because the method `copy` of a subclass might lose attributes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ CONTAINERS: Final = frozenset({list, dict, set})
 
 
 def copy_container(value: Any) -> Any:
-    """Return a copy of a list, dict or set; any other value unchanged."""
+    """Return a copy of a list, dict or set; return any other value unchanged."""
     return value.copy() if type(value) in CONTAINERS else value
 
 
 def copy_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a dict of the values with their containers copied."""
+    """Return a new dict with the same values, of which containers are copied."""
     return {name: value.copy() if type(value) in CONTAINERS else value for name, value in values.items()}
 
 
 def copy_update(update: Any) -> Any:
-    """Return an update with its container copied, also inside an Overwrite."""
+    """Return a copy of an update that is a container, or an Overwrite with a copy of the container in it."""
     if type(update) is Overwrite:
         return Overwrite(copy_container(update.value))
     return copy_container(update)
@@ -37,7 +37,7 @@ COPIED_UPDATES: Final = frozenset({*CONTAINERS, Overwrite})
 
 
 def copy_writes(writes: dict[str, Any] | list[tuple[str, Any]]) -> dict[str, Any] | list[tuple[str, Any]]:
-    """Return the writes of a task with their containers copied, since the node may still change what it returned.
+    """Return the writes of a task with copies of their containers, because the node could still modify these.
 
     A dict without containers is returned unchanged.
     """
@@ -50,12 +50,12 @@ def copy_writes(writes: dict[str, Any] | list[tuple[str, Any]]) -> dict[str, Any
 
 
 def copy_argument(arg: Any) -> Any:
-    """Return a copy of the argument of a Send for one attempt. A dict is copied like a state: with its containers."""
+    """Return a copy of the argument of a Send, for one attempt. If it is a dict, containers in it are copied too."""
     return copy_fields(cast("dict[str, Any]", arg)) if type(arg) is dict else copy_container(arg)
 
 
 def copy_in_place(values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Replace the containers in the named fields of `values` by copies, in place, and return `values`."""
+    """Replace the containers in these fields of `values` with copies, and return `values`."""
     for name in names:
         value = values.get(name)
         if type(value) in CONTAINERS:

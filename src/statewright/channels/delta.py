@@ -1,6 +1,7 @@
-"""Stored forms of changes to fields that are smaller than the new value.
+"""Changes of a field in a form that is smaller than the new value, for storage.
 
-A channel's `delta` returns the new value or one of these; `replay.changed` rebuilds the new value.
+The method `delta` of a channel returns either the new value or an instance of one of these classes, from which
+`replay.apply_change` rebuilds the new value.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 
 class _Items:
-    """Base of changes that consist of items."""
+    """Base class of changes that consist of items."""
 
     __slots__ = ("items",)
 
@@ -23,7 +24,7 @@ class _Items:
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and list(self.items) == list(other.items)
 
-    __hash__ = None  # pyright: ignore  # its items may be unhashable
+    __hash__ = None  # pyright: ignore  # the items may be unhashable
 
 
 class Added(_Items):
@@ -33,6 +34,6 @@ class Added(_Items):
 
 
 class Merged(_Items):
-    """Messages that were added, that replaced others of the same id, or that removed some."""
+    """Messages that were added, or that replaced messages with the same ids, and removals of messages."""
 
     __slots__ = ()

@@ -1,7 +1,7 @@
-"""The kinds of channels: one class for each rule by which updates change a value.
+"""The classes of channels, one for each rule by which updates change a value.
 
-Updates of one superstep are applied in the order of its tasks, never in the order of arrival, so a reducer need not be
-commutative.
+The updates of a superstep are applied in task order, not in the order in which the tasks ended, so a reducer need not
+be commutative.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from statewright.errors import InvalidUpdateError, suggestion
 
 
 class _Latest(Channel):
-    """Base of channels that keep one of the values written in a superstep: the last in task order."""
+    """Base class of channels that keep the last update of a superstep, in task order."""
 
     guard: bool = False
-    """True if two writers in one superstep are a conflict; otherwise the last one wins."""
+    """True if two updates in one superstep are a conflict; if False, the last update replaces the others."""
     conflict: ClassVar[str] = "is guarded"
-    """The reason for a conflict, with the channel as the subject of the sentence."""
+    """A verb phrase that gives the reason for a conflict. Its subject is the channel."""
 
     def apply(self, current: Any, updates: Sequence[Any]) -> Any:
         if self.guard and len(updates) > 1:
@@ -32,7 +32,7 @@ class _Latest(Channel):
 
 
 class LastValue(_Latest):
-    """Keeps the last value; two writers in one superstep are a conflict."""
+    """Keeps the last value. Two updates in one superstep are a conflict."""
 
     single: ClassVar[bool] = True
     guard: bool = True
@@ -40,14 +40,14 @@ class LastValue(_Latest):
 
 
 class AnyValue(_Latest):
-    """Keeps the last value in task order: for writers that are known to write equal values."""
+    """Keeps the last update in task order, for tasks that are known to write equal values in one superstep."""
 
 
-# -- reducers: updates are folded into the value one after another
+# -- reducers, which fold updates into the value one after another
 
 Reducer = Callable[[Any, Any], Any]
 """`(current, update) -> value`."""
-_operator: Final[Any] = operator  # Any, because its stubs leave some functions untyped
+_operator: Final[Any] = operator  # as Any, because the type stubs of `operator` leave some functions untyped
 _PURE: Final[tuple[Any, ...]] = (
     _operator.add, _operator.or_, _operator.and_, _operator.sub, _operator.xor, max, min,
 )  # fmt: skip
@@ -55,7 +55,10 @@ _PURE: Final[tuple[Any, ...]] = (
 
 
 class Reduced(Channel):
-    """Folds every update into its value with a reducer. Without a start value the first update becomes the value."""
+    """Folds every update into the value with a reducer.
+
+    `start` returns the initial value. If it is None, the first update becomes the value.
+    """
 
     def __init__(self, reducer: Reducer, *, start: Callable[[], Any] | None = None) -> None:
         self.reducer = reducer
@@ -65,41 +68,45 @@ class Reduced(Channel):
         return MISSING if self._start is None else self._start()
 
     def apply(self, current: Any, updates: Sequence[Any]) -> Any:
-        replaced = find_overwrite(updates)
-        if replaced is not MISSING:
-            return copy_container(replaced)
-        pending = iter(updates)
-        value = next(pending) if current is MISSING else current
+        new_value = find_overwrite(updates)
+        if new_value is not MISSING:
+            return copy_container(new_value)
+        remaining = iter(updates)
+        value = next(remaining) if current is MISSING else current
         if type(value) in CONTAINERS and self.reducer not in _PURE:
-            value = value.copy()  # the reducer may modify it in place, and checkpoints and siblings share it
-        for update in pending:
+            value = value.copy()  # the reducer may modify it in place, but checkpoints and other tasks share it
+        for update in remaining:
             value = self.reducer(value, update)
         return value
 
 
 # -- lists that grow
 #
-# All updates of a superstep are folded at once, so a thousand writers copy the list once, not a thousand times. The
-# copy keeps checkpoints and readers of the old list safe, at about a nanosecond per element.
+# The list is copied once per superstep, not once per update, because all updates of a superstep are applied together.
+# The copy is needed because checkpoints and readers share the old list. It takes about a nanosecond per item.
 
 
 class Append(Channel):
-    """A list to which updates are appended: the items of a list, or, with `items=True`, any other value as one item."""
+    """A list to which updates are appended.
+
+    If an update is a list, its items are appended. With `items=True`, any other update is appended as one item.
+    """
 
     keeps_update: ClassVar[bool] = False
 
     def __init__(self, *, items: bool = True, start: Callable[[], Any] | None = None) -> None:
         self.items = items
-        """True if a value that is not a list is appended as one item; otherwise it is refused, as by `operator.add`."""
+        """True if an update that is not a list is appended as one item; if False, it is refused, as by `operator.add`.
+        """
         self._start = start
 
     def start(self) -> list[Any]:
         return [] if self._start is None else self._start()
 
     def apply(self, current: Any, updates: Sequence[Any]) -> list[Any]:
-        replaced = find_overwrite(updates)
-        if replaced is not MISSING:
-            return copy_container(replaced)
+        new_value = find_overwrite(updates)
+        if new_value is not MISSING:
+            return copy_container(new_value)
         if current is MISSING:
             new: list[Any] = []
         elif isinstance(current, list):
@@ -107,46 +114,47 @@ class Append(Channel):
         else:
             raise InvalidUpdateError(f"Only a list can be appended to, but the current value is {current!r}.")
         for update in updates:
-            new.extend(cast(Sequence[Any], update) if isinstance(update, list | tuple) else self._item(update))
+            new.extend(cast(Sequence[Any], update) if isinstance(update, list | tuple) else self._single_item(update))
         return new
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
-        """Return the added items; the whole list after an Overwrite."""
+        """Return the added items, or the whole list if there is an Overwrite."""
         return new if find_overwrite(updates) is not MISSING else Added(self.apply(MISSING, updates))
 
-    def _item(self, update: Any) -> tuple[Any]:
+    def _single_item(self, update: Any) -> tuple[Any]:
         if not self.items:
             raise InvalidUpdateError(f"This list accepts only lists of items, found {update!r}. Write [{update!r}].")
         return (update,)
 
 
-# -- topics: published values, kept for one superstep or forever
+# -- topics: lists of published values, which are kept for one superstep or permanently
 
 
 class Topic(Channel):
-    """A list of everything written; a list that is written counts as its items."""
+    """A list of the values that were written. If a list is written, its items are added."""
 
     keeps_update: ClassVar[bool] = False
 
     def __init__(self, *, accumulate: bool = False) -> None:
         self.accumulate = accumulate
-        """True if items accumulate; otherwise they last for the next superstep only."""
+        """True if items are kept permanently; if False, they are kept only for the superstep after the one that wrote
+        them."""
         self.transient = not accumulate
 
     def start(self) -> list[Any]:
         return []
 
     def apply(self, current: Any, updates: Sequence[Any]) -> list[Any]:
-        replaced = find_overwrite(updates)
-        if replaced is not MISSING:
-            return copy_container(replaced)
+        new_value = find_overwrite(updates)
+        if new_value is not MISSING:
+            return copy_container(new_value)
         items: list[Any] = list(current) if self.accumulate and current is not MISSING else []
         for update in updates:
             items.extend(cast(list[Any], update) if isinstance(update, list) else [update])
         return items
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
-        """Return the added items; the whole list if items do not accumulate, or after an Overwrite."""
+        """Return the added items, or the whole list if items do not accumulate or there is an Overwrite."""
         if not self.accumulate or find_overwrite(updates) is not MISSING:
             return new
         return Added(self.apply(MISSING, updates))
@@ -154,13 +162,13 @@ class Topic(Channel):
 
 # -- signals that last for one superstep
 #
-# A value written in superstep N is seen by conditional edges of its writer in N, but not by its siblings; it is seen by
-# every node of N+1; at the end of N+1 it is removed unless it was written again. It never appears in results or
-# snapshots. A checkpoint between N and N+1 contains it, so that a crash there does not lose it.
+# If a task writes a value in superstep N, its conditional edges see the value in N, but other tasks of N do not. All
+# tasks of superstep N+1 see it. At the end of N+1 it is removed, unless it was written again. Results and snapshots
+# never contain it. The checkpoint between N and N+1 does, so that it is not lost in a crash.
 
 
 class Ephemeral(_Latest):
-    """Keeps a value for the superstep after the one that wrote it; of several writers, the last in task order wins."""
+    """Keeps a value for the superstep after the one that wrote it. The last update, in task order, replaces others."""
 
     transient: bool = True
     hidden: ClassVar[bool] = True
@@ -168,14 +176,14 @@ class Ephemeral(_Latest):
     def __init__(self, *, guard: bool = False, lifetime: Literal["next", "step"] = "next") -> None:
         self.guard = guard
         self.lifetime = lifetime
-        """`"step"` clears the value before the next superstep: only conditional edges see it."""
+        """`"step"` removes the value before the next superstep, so that only conditional edges see it."""
 
 
-# -- values that are never saved: connections, handles, caches
+# -- values that are never saved, such as connections, handles and caches
 
 
 class Untracked(_Latest):
-    """Keeps the last value for the duration of a run; never saved, and removed from a saved Send."""
+    """Keeps the last value until the run ends. It is never saved, not even as part of the argument of a Send."""
 
     saved: ClassVar[bool] = False
 
@@ -183,17 +191,18 @@ class Untracked(_Latest):
         self.guard = guard
 
 
-# -- barriers: the names that have arrived
+# -- barriers: sets of the names that have been written
 
 
 class Barrier(Channel):
-    """The set of names that have arrived; when all have, the next arrival begins a new round.
+    """The set of expected names that have been written. Once it is complete, the next update starts a new set.
 
-    An update is one name or a collection of names. A name that is not expected is an InvalidUpdateError.
+    An update is one name or a collection of names. A name that is not expected raises InvalidUpdateError.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = frozenset(names)
+        """The expected names."""
 
     def start(self) -> frozenset[str]:
         return frozenset()

@@ -1,7 +1,7 @@
-"""Predefined reducers, and the channels that reducers in annotations stand for.
+"""Predefined reducers, and the conversion of reducers in annotations to channels.
 
-`append` and `overwrite` can be called like any reducer; as annotations they stand for channels that do the same
-faster. `operator.add` on a list field stands for `Append` too.
+`append` and `overwrite` can be called like any reducer. In an annotation, they stand for channels with the same effect
+that are faster. For a list field, so does `operator.add`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from statewright.errors import InvalidSchema
 
 
 def append(current: Any, update: Any) -> list[Any]:
-    """Return `current` with the items of a list, or any other value as one item, added at its end."""
+    """Return `current` with an update added at its end: the items of a list, or any other value as one item."""
     return Append().apply(MISSING if current is None else current, [update])
 
 
 def overwrite(current: Any, update: Any) -> Any:
-    """Return `update`, which replaces the value."""
+    """Return `update`, which replaces `current`."""
     return update
 
 
@@ -36,7 +36,7 @@ Start = Callable[[], Any]
 
 
 def is_reducer(candidate: object) -> bool:
-    """Return whether an annotation is a channel, a channel class or a function. `list[str]` is a type."""
+    """Return whether an object in an annotation is a channel, a class of channels or a function, rather than a type."""
     if typing.get_origin(candidate) is not None:
         return False
     if isinstance(candidate, type):
@@ -45,9 +45,10 @@ def is_reducer(candidate: object) -> bool:
 
 
 def channel_for(reducer: object, *, start: Start | None, is_list: bool, field: str) -> Channel:
-    """Return the channel of a field for a reducer.
+    """Return the channel for a reducer in the annotation of a field.
 
-    `start` returns the initial value. Raises InvalidSchema for a reducer that does not accept two positional arguments.
+    `start` returns the initial value of the field; it is None if there is none. Raises InvalidSchema for a reducer that
+    does not accept two positional arguments.
     """
     if isinstance(reducer, Channel):
         return reducer
@@ -58,7 +59,7 @@ def channel_for(reducer: object, *, start: Start | None, is_list: bool, field: s
     if reducer is add_messages:
         return Messages()
     channel = getattr(reducer, "channel", None)
-    if isinstance(channel, Channel):  # the reducer's equivalent, which stores less
+    if isinstance(channel, Channel):  # a channel with the same effect as the reducer, whose changes are smaller
         return channel
     if reducer is append:
         return Append(start=start if is_list else None)
@@ -68,11 +69,11 @@ def channel_for(reducer: object, *, start: Start | None, is_list: bool, field: s
     return Reduced(cast(Reducer, reducer), start=start)
 
 
-def _create_channel(kind: type[Channel], field: str) -> Channel:
+def _create_channel(cls: type[Channel], field: str) -> Channel:
     try:
-        return kind()
+        return cls()
     except TypeError as error:
-        raise InvalidSchema(f"Field {field!r}: {kind.__name__} needs arguments: {error}.") from error
+        raise InvalidSchema(f"Field {field!r}: {cls.__name__} needs arguments: {error}.") from error
 
 
 def _check_parameters(reducer: Reducer, field: str) -> None:

@@ -1,4 +1,4 @@
-"""Values rebuilt from the changes that are stored in checkpoints."""
+"""Computation of values from the changes that are stored in checkpoints, and of changes from values."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from statewright.channels.messages import MessageBatch, Messages
 
 
 def apply_change(current: Any, change: Any) -> Any:
-    """Return the value after a change; MISSING if the field is removed. `current` is not modified."""
+    """Return the value after a change; MISSING if the change removes the field. `current` is not modified."""
     if type(change) is Added:
-        before = cast("Sequence[Any]", () if current is MISSING else current)
-        return [*before, *change.items]
+        existing_items = cast("Sequence[Any]", () if current is MISSING else current)
+        return [*existing_items, *change.items]
     if type(change) is Merged:
         return Messages().apply(current, [MessageBatch(list(change.items), all_new=False)])
     return change
 
 
 def difference(before: Any, after: Any) -> Any:
-    """Return the stored form of a change from one value of a field to another, over any number of supersteps."""
+    """Return the change to store between two values of a field, between which any number of supersteps may lie."""
     if type(before) is list and type(after) is list:
         old, new = cast("list[Any]", before), cast("list[Any]", after)
         if len(new) >= len(old) and all(map(operator.is_, old, new)):

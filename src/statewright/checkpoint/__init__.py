@@ -1,4 +1,4 @@
-"""Persistence of threads: the port, its model, and the in-memory implementation."""
+"""Persistence of threads: the port Checkpointer, its data model, and an implementation in memory."""
 
 from statewright.checkpoint.checkpointer import (
     Checkpointer,
@@ -14,7 +14,7 @@ from statewright.checkpoint.lease import (
     Lease,
     LeaseRequest,
     add_holder,
-    checked_lease,
+    as_lease_duration,
     discard_holder,
     is_holder_gone,
     new_owner,
@@ -81,10 +81,10 @@ __all__ = [
     "Values",
     "WorkspaceCheckpointer",
     "add_holder",
+    "as_lease_duration",
     "canonical_schema",
     "check_value",
     "check_workspace",
-    "checked_lease",
     "discard_holder",
     "is_holder_gone",
     "new_owner",

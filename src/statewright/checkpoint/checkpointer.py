@@ -1,7 +1,7 @@
-"""The port of savers, which keep the checkpoints of threads.
+"""The port of savers, which store the checkpoints of threads.
 
-A method returns its result, or a future of it (`futures.MaybeFuture`): the sync driver waits for it, the async driver
-awaits it. So one saver object serves both, without a second set of method names.
+A method returns either its result or a future of the result (`futures.MaybeFuture`). The sync driver blocks until the
+future is done, and the async driver awaits it. A saver therefore serves both drivers with one set of methods.
 """
 
 from __future__ import annotations
@@ -21,54 +21,57 @@ from statewright.ids import CheckpointId, checked_name
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PrunePolicy:
-    """The checkpoints to keep of each branch of each namespace: the newest ones, and those since an instant.
+    """Which checkpoints to keep. The policy applies to each branch of each namespace separately.
 
-    With both criteria, a checkpoint is kept if it meets one of them. The head of a branch is always kept, with its
-    questions and results; so is all data that a remaining checkpoint needs. Raises InvalidConfig without a criterion,
-    or if `keep_last` is less than one.
+    If both criteria are set, a checkpoint is kept if it meets one of them. The head of a branch is always kept, with
+    its questions and results, and so is all data that the remaining checkpoints need. Raises InvalidConfig if no
+    criterion is set, if `keep_last` is less than 1, or if `keep_since` has no time zone.
     """
 
     keep_last: int | None = None
+    """The number of newest checkpoints to keep."""
     keep_since: datetime | None = None
+    """Keep checkpoints that were created at this time or later."""
 
     def __post_init__(self) -> None:
         if self.keep_last is None and self.keep_since is None:
             raise InvalidConfig("PrunePolicy() has no criterion. Pass keep_last= or keep_since=.")
         if self.keep_last is not None and (type(self.keep_last) is not int or self.keep_last < 1):
-            raise InvalidConfig(f"keep_last is {self.keep_last!r}. Give a whole number of at least 1: heads stay.")
+            raise InvalidConfig(
+                f"keep_last is {self.keep_last!r}. Pass an integer of at least 1, because the head is always kept."
+            )
         if self.keep_since is not None and self.keep_since.tzinfo is None:
-            raise InvalidConfig(f"keep_since={self.keep_since!r} has no time zone. Pass a time with one.")
+            raise InvalidConfig(f"keep_since={self.keep_since!r} has no time zone. Pass a datetime with a time zone.")
 
-    def kept(self, created_at: Sequence[datetime]) -> int:
-        """Return how many checkpoints of a branch are kept, given their times, the newest first."""
+    def count_kept(self, created_at: Sequence[datetime]) -> int:
+        """Return how many checkpoints of a branch are kept. `created_at` are their times, newest first."""
         count = self.keep_last or 1
         if self.keep_since is not None:
-            since = next((index for index, at in enumerate(created_at) if at < self.keep_since), len(created_at))
-            count = max(count, since)
+            count_since = next((index for index, at in enumerate(created_at) if at < self.keep_since), len(created_at))
+            count = max(count, count_since)
         return min(count, len(created_at))
 
 
 class Pruned(NamedTuple):
-    """The result of pruning: the deleted checkpoints, or those that would be deleted."""
+    """The numbers of checkpoints and threads from which they were deleted, or would be deleted without `dry_run`."""
 
     threads: int
-    """The number of affected threads."""
     checkpoints: int
 
 
 class ThreadEntry(NamedTuple):
-    """A thread, as lists show it."""
+    """An entry in a list of threads."""
 
     thread_id: str
     changed_at: datetime
-    """The time of the last claim or release by a run."""
+    """The time at which a run last claimed or released the thread."""
     owner: str | None
-    """The run that holds it, though its lease may have lapsed."""
+    """The owner name of the run that holds the thread, even if its lease has expired; None if no run holds it."""
 
 
 @runtime_checkable
 class Checkpointer(Protocol):
-    """Keeps the checkpoints of threads."""
+    """Stores the checkpoints of threads."""
 
     def load(
         self,
@@ -78,19 +81,23 @@ class Checkpointer(Protocol):
         branch: str = "main",
         checkpoint_id: CheckpointId | None = None,
     ) -> MaybeFuture[SavedCheckpoint | None]:
-        """Return the head of a branch, or a checkpoint of the thread on any branch; None if there is none."""
+        """Return the head of a branch; with `checkpoint_id`, the checkpoint with this id, which may be on any branch.
+
+        Return None if it does not exist.
+        """
         ...
 
     def allow(self, types: Iterable[type]) -> None:
-        """Permit values of these classes to be saved and read: those that the schema of a state names."""
+        """Permit values of these classes to be saved and read. Graphs call this for the types in their schemas."""
         ...
 
     def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> MaybeFuture[CheckpointId]:
-        """Save a superstep and move the head, atomically.
+        """Save the checkpoint after a superstep and make it the head of its branch, atomically.
 
-        `also` are prepared writes of other views of the same database; they are saved with the commit or not at all.
-        Raises CheckpointConflict if the head has moved, ThreadBusy or LeaseLost like `save_results`, and SerdeError
-        for a value that cannot be stored; saves nothing then.
+        `also` are prepared writes of other components that use the same database, such as a ledger. They are made in
+        the same transaction. Raises CheckpointConflict if the head of the branch is not the expected one or the thread
+        has changed since it was loaded, ThreadBusy or LeaseLost as in `save_results`, and SerdeError for a value that
+        cannot be stored. If an error is raised, nothing is saved.
         """
         ...
 
@@ -104,21 +111,28 @@ class Checkpointer(Protocol):
         log: Log | None = None,
         also: Sequence[Any] = (),
     ) -> MaybeFuture[None]:
-        """Add results to the frontier of a checkpoint, and entries to the log of the run; `also` is as in `commit`.
+        """Add results of tasks in the frontier of a checkpoint, and entries to the event log of a run.
 
-        Raises ThreadBusy if `hold` claims a thread that another run holds, LeaseLost if the hold is lost; saves nothing
-        then.
+        `also` is as in `commit`. Raises ThreadBusy if `hold` claims a thread that another run holds, LeaseLost if the
+        run of `hold` no longer holds the thread, and CheckpointNotFound if there is no such checkpoint. If an error is
+        raised, nothing is saved.
         """
         ...
 
     def events(
         self, thread_id: str, *, run_id: str | None = None, after: int = 0, limit: int | None = None
     ) -> MaybeFuture[Sequence[Event]]:
-        """Return the log of a thread, its runs in the order of their starts; or of one run, after a number."""
+        """Return the event log of a thread, run by run, in the order in which the runs started.
+
+        With `run_id`, return only the events of this run whose numbers are greater than `after`.
+        """
         ...
 
     def renew(self, thread_id: str, hold: LeaseRequest) -> MaybeFuture[Lease | None]:
-        """Claim or extend the lease on a thread, or release it. Return the lease. Raises like `save_results`."""
+        """Claim a thread, extend the lease on it, or release it, and return the lease.
+
+        Raises ThreadBusy, LeaseLost and CheckpointConflict as `commit` does.
+        """
         ...
 
     def lease(self, thread_id: str) -> MaybeFuture[Lease | None]:
@@ -126,7 +140,10 @@ class Checkpointer(Protocol):
         ...
 
     def want(self, thread_id: str, what: str) -> MaybeFuture[Lease | None]:
-        """Leave a request, `interrupt` or `rollback`, for the holder of a thread. Return the lease, if there is one."""
+        """Save a request, `interrupt` or `rollback`, for the run that holds a thread.
+
+        The run receives it when it renews its lease. Return the lease; None if no run holds the thread.
+        """
         ...
 
     def history(
@@ -138,9 +155,10 @@ class Checkpointer(Protocol):
         before: CheckpointId | None = None,
         limit: int | None = None,
     ) -> MaybeFuture[Sequence[SavedCheckpoint]]:
-        """Return saved checkpoints, the newest first: of one branch with its ancestors, or of all branches.
+        """Return checkpoints, newest first: the head of a branch and its ancestors, or the checkpoints of all branches.
 
-        Raises CheckpointNotFound if `before` is not among them.
+        With `before`, return only the checkpoints that come after it in this order. Raises CheckpointNotFound if
+        `before` is not among the checkpoints.
         """
         ...
 
@@ -149,38 +167,46 @@ class Checkpointer(Protocol):
         ...
 
     def namespaces(self, thread_id: str) -> MaybeFuture[Sequence[str]]:
-        """Return the namespaces with checkpoints of a thread, sorted: its own is empty, the others are of subgraphs."""
+        """Return the namespaces of a thread that have checkpoints, sorted.
+
+        The namespace of the thread's own graph is empty. The others are those of subgraphs.
+        """
         ...
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> MaybeFuture[Sequence[ThreadEntry]]:
-        """Return the threads whose ids begin with `prefix`, the most recently changed first."""
+        """Return the threads whose ids begin with `prefix`, the most recently claimed or released first."""
         ...
 
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> MaybeFuture[Pruned]:
-        """Delete old checkpoints, of one thread or of all, and return their number; with `dry_run` only count them.
+        """Delete old checkpoints of one thread, or of all threads, and return their number.
 
-        The remaining checkpoints can be loaded as before, also those that forked from a deleted one. Logs remain.
+        With `dry_run` they are only counted. The remaining checkpoints can still be loaded, even if they were forked
+        from a deleted checkpoint. Event logs are kept.
         """
         ...
 
     def copy_thread(self, thread_id: str, to: str) -> MaybeFuture[None]:
-        """Copy a thread with its branches and logs. Raises CheckpointNotFound, or CheckpointConflict if `to` exists."""
+        """Copy a thread, with its branches and event logs, to a new thread with the id `to`.
+
+        Raises CheckpointNotFound if the thread does not exist, and CheckpointConflict if `to` exists.
+        """
         ...
 
     def delete_thread(self, thread_id: str, *, also: Sequence[Any] = ()) -> MaybeFuture[None]:
-        """Delete a thread if there is one. `also` is as in `commit`, and written in either case.
+        """Delete a thread, if it exists.
 
-        Raises the error of a write in `also`, and deletes nothing then.
+        `also` is as in `commit`; these writes are made even if the thread does not exist. If one of them raises an
+        error, nothing is deleted.
         """
         ...
 
 
 @runtime_checkable
 class WorkspaceCheckpointer(Checkpointer, Protocol):
-    """A checkpointer that keeps the threads of several workspaces apart. A service needs one.
+    """A checkpointer that keeps the threads of several workspaces separate. A service needs such a checkpointer.
 
-    Each object is bound to one workspace. All methods of the port, lists and `prune` included, see the threads of that
-    workspace and no others.
+    Each object is bound to one workspace. All its methods, including those that list or prune threads, see only the
+    threads of this workspace. Only `workspaces` lists all workspaces.
     """
 
     @property
@@ -190,30 +216,30 @@ class WorkspaceCheckpointer(Checkpointer, Protocol):
 
     @property
     def scope(self) -> Hashable:
-        """Equal for objects that see the same threads: the same data and the same workspace."""
+        """A key that is equal for objects that see the same threads, because their data and workspace are the same."""
         ...
 
     def for_workspace(self, workspace: str) -> WorkspaceCheckpointer:
-        """Return a checkpointer of the same data that is bound to another workspace; it needs no closing."""
+        """Return a checkpointer for the same data that is bound to another workspace. It need not be closed."""
         ...
 
     def workspaces(self) -> MaybeFuture[Sequence[str]]:
-        """List the workspaces that have threads, sorted."""
+        """Return the workspaces that have threads, sorted."""
         ...
 
 
 def check_value(saver: object, value: Any) -> None:
-    """Raise SerdeError if a saver cannot store a value. A saver without a method `check_value` stores any."""
+    """Raise SerdeError if a saver cannot store a value. A saver without a method `check_value` can store any value."""
     check = getattr(saver, "check_value", None)
     if check is not None:
         check(value)
 
 
 def scope_of(saver: object) -> Hashable:
-    """Return a key for the data and workspace of a saver; savers that share both have equal keys."""
+    """Return a key that is equal for savers that see the same threads."""
     return getattr(saver, "scope", id(saver))
 
 
 def check_workspace(workspace: Any) -> str:
-    """Return the name of a workspace. Raises InvalidConfig unless it is a valid, non-empty string."""
+    """Return the name of a workspace. Raises InvalidConfig unless it is a non-empty string that can be encoded."""
     return checked_name("workspace", workspace)

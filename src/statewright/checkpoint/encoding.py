@@ -1,6 +1,7 @@
-"""Commits as bytes, for savers outside memory, and for checks by savers in memory.
+"""Encoding of commits as bytes, for savers that use a database.
 
-Both use `Encoder`, so that a value that cannot be stored raises the same error in each.
+A saver in memory can use the same `Encoder` to check values, so that a value that cannot be stored raises the same
+error everywhere.
 """
 
 from __future__ import annotations
@@ -17,24 +18,26 @@ from statewright.events import Log
 from statewright.serde.serde import Serde
 
 Entries = Sequence[tuple[int, str, bytes]]
-"""Encoded results for a frontier."""
+"""Encoded results of tasks in a frontier: the kind of each entry, its key, and its encoded content (see `forms.py`)."""
 
 
 class EncodedCommit(NamedTuple):
-    """The parts of a commit as they are stored."""
+    """The encoded parts of a commit."""
 
     key: bytes
     """The key of the checkpoint."""
     expected: bytes | None
-    """The key of the head that the branch must have."""
+    """The key of the checkpoint that must be the head of the branch; None if the branch must not exist."""
     control: bytes
+    """All data of the checkpoint except its values."""
     changes: bytes | None
+    """The changes of the values since the parent; None if there are none."""
     entries: Entries
-    """Results for its frontier."""
+    """Results of tasks in the frontier of the checkpoint."""
     events: bytes | None
-    """The log entries of the commit itself, which are stored with it."""
+    """The log entries, if they have the run and time of the commit, so that they can be stored with it."""
     log: bytes | None
-    """Log entries of another run or time, which are stored separately."""
+    """The log entries, if they have another run or time, so that they must be stored separately."""
 
     @property
     def size(self) -> int:
@@ -46,81 +49,82 @@ class Encoder:
     """Encodes commits and results. Each method raises SerdeError with the path to a value that cannot be stored."""
 
     def __init__(self, serde: Serde, encode: Callable[[Any, str], bytes] | None = None) -> None:
-        """Encode values with `encode`, which gets their paths, or with the serde alone."""
+        """`encode` converts a value, whose path is its second argument, to bytes; by default it is `serde.encode`."""
         self.serde = serde
         self._encode = encode or serde.encode
 
-    def commit(self, commit: Commit) -> EncodedCommit:
-        """Return all parts of a commit. Without deltas, the changes are all values, as if there were no parent."""
+    def encode_commit(self, commit: Commit) -> EncodedCommit:
+        """Encode all parts of a commit. If it has no deltas, all values are changes, as if there were no parent."""
         log = commit.log
-        events = self.log_beside(log, commit) if log is not None else None
+        events = self._encode_own_log(log, commit) if log is not None else None
         return EncodedCommit(
             key_of(commit.checkpoint.id),
             key_of(commit.expected) if commit.expected is not None else None,
-            self.control(commit),
-            self.changes(commit, commit.deltas),
-            self.entries(commit.pending),
+            self._encode_control(commit),
+            self._encode_changes(commit, commit.deltas),
+            self.encode_results(commit.pending),
             events,
-            self.log(log, commit.branch_key.namespace) if log is not None and events is None else None,
+            self.encode_log(log, commit.branch_key.namespace) if log is not None and events is None else None,
         )
 
-    def control(self, commit: Commit) -> bytes:
-        """Return all data of the checkpoint of a commit except its values."""
+    def _encode_control(self, commit: Commit) -> bytes:
+        """Encode all data of a commit's checkpoint except its values."""
         return self._encode(plain_control(commit), "checkpoint")
 
-    def changes(self, commit: Commit, deltas: Mapping[str, Any] | None) -> bytes | None:
-        """Return the changes of the checkpoint of a commit; None if there are none."""
+    def _encode_changes(self, commit: Commit, deltas: Mapping[str, Any] | None) -> bytes | None:
+        """Encode the changes of the values in a commit; return None if there are none."""
         reported = commit.reported
         changes = commit.checkpoint.values if deltas is None else deltas
         if reported is not None:
             changes = {**changes, REPORTED: reported}
         return self._encode(changes, "values") if changes else None
 
-    def all_values(self, commit: Commit, parent_fields: Iterable[str]) -> bytes | None:
-        """Return all values of a commit as changes, which also remove the other fields of its parent."""
+    def encode_all_values(self, commit: Commit, parent_fields: Iterable[str]) -> bytes | None:
+        """Encode all values of a commit as changes, including the removal of the parent's other fields."""
         checkpoint = commit.checkpoint
         reported = {REPORTED: [[name, update] for name, update in checkpoint.reported]} if checkpoint.reported else {}
         changes = {**dict.fromkeys(parent_fields, MISSING), **checkpoint.values, **reported}
         return self._encode(changes, "values") if changes else None
 
-    def entries(self, pending: Pending | None) -> Entries:
-        """Return the saved results of a frontier, entry by entry."""
+    def encode_results(self, pending: Pending | None) -> Entries:
+        """Encode the results of tasks in a frontier."""
         if not pending:
             return ()
         try:
             return [(kind, key, self._encode(plain, key)) for kind, key, plain in plain_pending(pending, self.serde)]
         except SerdeError:
-            for path, value in _values_of(pending):  # to raise it again with a path in the user's terms
+            # Encode the values again with paths that mean something to users, so that the error contains such a path.
+            for path, value in _values_of(pending):
                 self.serde.encode(value, path)
             raise
 
-    def log_beside(self, log: Log, commit: Commit) -> bytes | None:
-        """Return the log entries of a commit without their run and time; None if these are not those of the commit."""
+    def _encode_own_log(self, log: Log, commit: Commit) -> bytes | None:
+        """Encode log entries without their run and time; return None unless these are the same as the commit's."""
         if log.run_id != commit.run_id or log.at != commit.created_at:
             return None
         return self._encode(plain_entries(log, commit.checkpoint.step), "event")
 
-    def log(self, log: Log, namespace: str) -> bytes:
-        """Return an addition to a log as a row of its own."""
+    def encode_log(self, log: Log, namespace: str) -> bytes:
+        """Encode log entries with their time and namespace, for a row of their own."""
         return self._encode([plain_log(log, namespace)], "event")
 
-    def check(self, commit: Commit) -> None:
-        """Raise SerdeError if a part of a commit, or of the commits beside it, cannot be stored."""
-        self.control(commit)
-        self.changes(commit, commit.deltas)
+    def check_commit(self, commit: Commit) -> None:
+        """Raise SerdeError if a part of a commit, or of its siblings, cannot be stored."""
+        self._encode_control(commit)
+        self._encode_changes(commit, commit.deltas)
         self.check_results(commit.pending, commit.log, commit.branch_key.namespace)
         for sibling in commit.siblings:
-            self.check(sibling)
+            self.check_commit(sibling)
 
     def check_results(self, pending: Pending | None, log: Log | None, namespace: str) -> None:
-        """Raise SerdeError if results or additions to a log cannot be stored."""
-        self.entries(pending)
+        """Raise SerdeError if results of tasks or log entries cannot be stored."""
+        self.encode_results(pending)
         if log is not None:
-            self.log(log, namespace)
+            self.encode_log(log, namespace)
 
 
 def _values_of(pending: Pending) -> Iterator[tuple[str, Any]]:
-    """Yield user-defined values with their paths."""
+    """Yield the values from user code in the results of tasks, each with its path."""
     for result in pending.completed.values():
         writes = result.writes
         for name, update in writes.items() if isinstance(writes, dict) else writes:

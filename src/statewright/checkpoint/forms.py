@@ -1,8 +1,8 @@
-"""Checkpoints and saved results as plain data: the lists, numbers and text that persistent savers encode.
+"""Checkpoints and saved results as plain data: the lists, numbers and strings that savers encode.
 
-`plain_x` converts an x to plain data, and `restore_x` reverses it. A thread of many small supersteps consists mostly of
-this data, so it is kept short: ids that can be derived from the checkpoint are omitted, and so are empty parts at the
-end of a list, which `restore_x` fills up again.
+`plain_x` converts an x to plain data, and `restore_x` reverses the conversion. A thread with many small supersteps
+consists mostly of this data, so it is kept short. Ids that can be derived from the checkpoint are omitted. So are empty
+elements at the end of a list, which `restore_x` adds again.
 """
 
 from __future__ import annotations
@@ -39,18 +39,22 @@ from statewright.serde.annotations import plain_annotation, restore_annotation
 from statewright.serde.serde import Serde
 
 SOURCES: tuple[Source, ...] = ("input", "loop", "update", "fork")
-"""Stored by their indexes: add new ones at the end."""
+"""Indexes into this tuple are stored, so new sources must be added at the end."""
 INTERRUPT_KINDS: tuple[InterruptKind, ...] = ("question", "timer", "event")
-"""Stored by their indexes: add new ones at the end."""
+"""Indexes into this tuple are stored, so new kinds must be added at the end."""
 REPORTED: Final = "\x00reported"
-"""The field for the writes that a subgraph reports to its caller. No user-defined field has this name."""
+"""The field for the writes that a subgraph reports to its caller. The name cannot be that of a user's field."""
 
 PendingEntry = tuple[int, str, Any]
-"""A part of a `Pending`: its kind, the id of its task or question, and its plain form."""
+"""An entry of a `Pending`: its kind, the id of its task or question, and its content as plain data."""
 
 
 def plain_control(commit: Commit) -> list[Any]:
-    """Return all data of the checkpoint of a commit except its values."""
+    """Return all data of a commit's checkpoint except its values.
+
+    It is a list of the time, the step number, the source, the nodes that ran and the frontier, followed by a dict of
+    optional data if there is any.
+    """
     checkpoint, checkpoint_id, metadata = commit.checkpoint, commit.checkpoint.id, commit.metadata
     plain = [
         microseconds(commit.created_at),
@@ -61,14 +65,14 @@ def plain_control(commit: Commit) -> list[Any]:
     ]
     optional: dict[str, Any] = {}
     if checkpoint.deferred:
-        optional["held"] = [_plain_deferred_task(held, checkpoint_id) for held in checkpoint.deferred]
+        optional["held"] = [_plain_deferred_task(deferred, checkpoint_id) for deferred in checkpoint.deferred]
     if checkpoint.joins:
         optional["joins"] = {key: sorted(sources) for key, sources in checkpoint.joins.items()}
     if commit.graph_version is not None:
         optional["version"] = commit.graph_version
     if other_metadata := {key: value for key, value in metadata.items() if key != "nodes"}:
         optional["metadata"] = other_metadata
-    if key_of(checkpoint_id).hex() != checkpoint_id:  # the id cannot be derived from its key
+    if key_of(checkpoint_id).hex() != checkpoint_id:  # then the id cannot be derived from the key
         optional["id"] = checkpoint_id
     return [*plain, optional] if optional else plain
 
@@ -84,7 +88,7 @@ def restore_saved_checkpoint(
     entries: Sequence[PendingEntry],
     serde: Serde,
 ) -> SavedCheckpoint:
-    """Return a checkpoint from the stored forms of its parts: its control data, its values and its saved results."""
+    """Return a checkpoint from its stored parts: its control data (`plain_control`), its values and saved results."""
     created_at, step, source, nodes, plain_frontier = control[:5]
     optional = _optional_control(control)
     checkpoint_id = id_of(control, key)
@@ -95,7 +99,7 @@ def restore_saved_checkpoint(
         cast(int, step),
         {name: value for name, value in values.items() if name != REPORTED} if REPORTED in values else values,
         frontier,
-        tuple(_restore_deferred_task(held, checkpoint_id) for held in optional.get("held", ())),
+        tuple(_restore_deferred_task(plain, checkpoint_id) for plain in optional.get("held", ())),
         joins or NO_JOINS,
         tuple((name, update) for name, update in values.get(REPORTED, ())),
     )
@@ -113,24 +117,28 @@ def restore_saved_checkpoint(
 
 
 def id_of(control: Sequence[Any], key: bytes) -> CheckpointId:
-    """Return the id of a checkpoint: its key in hexadecimal digits, unless its control data has another one."""
+    """Return the id of a checkpoint: the id in its control data, or its key in hexadecimal digits."""
     return CheckpointId(_optional_control(control).get("id") or key.hex())
 
 
 def _optional_control(control: Sequence[Any]) -> dict[str, Any]:
-    """Return the parts of control data that most checkpoints do not have."""
+    """Return the dict of optional data at the end of control data; empty if there is none."""
     return control[5] if len(control) > 5 else {}
 
 
 def key_of(checkpoint_id: str) -> bytes:
-    """Return the 16 bytes by which a checkpoint is looked up."""
+    """Return the key of a checkpoint in databases, 16 bytes.
+
+    A generated id consists of 32 hexadecimal digits, which are converted to bytes. Other ids are hashed.
+    """
     try:
         key = bytes.fromhex(checkpoint_id)
     except ValueError:
         key = b""
-    if len(key) == 16 and key.hex() == checkpoint_id:  # an id with uppercase letters differs, so it is hashed
+    # `fromhex` also accepts uppercase letters and spaces. Such an id is another id, so it needs another key.
+    if len(key) == 16 and key.hex() == checkpoint_id:
         return key
-    from hashlib import blake2b  # loads OpenSSL, which generated ids do not need
+    from hashlib import blake2b  # imported here because it loads OpenSSL, and generated ids do not need it
 
     return blake2b(checkpoint_id.encode(), digest_size=16).digest()
 
@@ -139,10 +147,10 @@ def key_of(checkpoint_id: str) -> bytes:
 
 
 def plain_task(task: Task, checkpoint_id: str, index: int) -> Any:
-    """Return a task of a checkpoint as plain data.
+    """Return a task of a checkpoint as plain data; `index` is its index in the frontier.
 
-    That is only the name of its node in the most frequent case: it reads the state, and the commit of this checkpoint
-    has made it due, at the position that is also its index in the frontier.
+    In the most frequent case this is only the name of the node: the task has no argument, the commit of this checkpoint
+    made it due, and its position among the tasks of this commit equals its index in the frontier.
     """
     is_new = task.origin == checkpoint_id
     if is_new and task.position == index and task.arg is NO_ARG:
@@ -157,7 +165,7 @@ def plain_task(task: Task, checkpoint_id: str, index: int) -> Any:
 
 
 def restore_task(plain: Any, checkpoint_id: str, index: int) -> Task:
-    """Reverse `plain_task`."""
+    """Return the task from which `plain_task` returned this data."""
     if isinstance(plain, str):
         return Task(plain, NO_ARG, checkpoint_id, index)
     parts: tuple[Any, ...] = (*plain, None, None)
@@ -170,11 +178,11 @@ def restore_task(plain: Any, checkpoint_id: str, index: int) -> Task:
 
 
 _NO_INDEX: Final = -1
-"""As the index of a deferred task, which is not in the frontier. It differs from every position, so that is stored."""
+"""The index of a deferred task, which is not in the frontier. No position equals it, so the position is stored."""
 
 
-def _plain_deferred_task(held: DeferredTask, checkpoint_id: str) -> list[Any]:
-    return [plain_task(held.task, checkpoint_id, _NO_INDEX), held.gather, held.sender]
+def _plain_deferred_task(deferred: DeferredTask, checkpoint_id: str) -> list[Any]:
+    return [plain_task(deferred.task, checkpoint_id, _NO_INDEX), deferred.gather, deferred.sender]
 
 
 def _restore_deferred_task(plain: Sequence[Any], checkpoint_id: str) -> DeferredTask:
@@ -182,34 +190,34 @@ def _restore_deferred_task(plain: Sequence[Any], checkpoint_id: str) -> Deferred
 
 
 def plain_result(result: TaskResult) -> list[Any]:
-    """Return the writes and targets of a result."""
+    """Return a result as a list of its writes (a dict or pairs), its targets, and `goto`."""
     writes = result.writes
     plain = writes if isinstance(writes, dict) else [[name, update] for name, update in writes]
     return [plain, list(result.targets), result.goto]
 
 
 def restore_result(plain: Sequence[Any], task: Task) -> TaskResult:
-    """Reverse `plain_result`."""
+    """Return the result of a task from which `plain_result` returned this data."""
     writes, targets, goto = plain
     if not isinstance(writes, dict):
         writes = [(name, update) for name, update in cast("list[list[Any]]", writes)]
     return TaskResult(task, cast(Any, writes), targets, goto=goto)
 
 
-# -- results saved for a frontier
+# -- saved results of tasks in a frontier
 
 COMPLETED, INTERRUPTS, ANSWERS, ERRORS, ATTEMPTS, JOURNAL, PAUSED, RETRIES, SETTLED = range(9)
-"""The kinds of entries. These numbers are stored."""
+"""The kinds of entries. These numbers are stored, so new kinds must be added at the end."""
 _SEPARATOR: Final = "\x1f"
 
 
 def plain_pending(pending: Pending, serde: Serde) -> list[PendingEntry]:
-    """Return the saved results of a frontier, entry by entry."""
+    """Return saved results as entries."""
     entries: list[PendingEntry] = []
     entries += [(COMPLETED, task, plain_result(result)) for task, result in pending.completed.items()]
     for task, questions in pending.interrupts.items():
         entries.append((INTERRUPTS, task, [_plain_interrupt(question, serde) for question in questions]))
-    # An entry for each question, so that a task with many questions writes each of them once.
+    # Each question has its own entry, so that a task that asks many questions one by one writes each only once.
     entries += [
         (SETTLED, question.id, [task, _plain_interrupt(question, serde)])
         for task, questions in pending.settled.items()
@@ -224,15 +232,18 @@ def plain_pending(pending: Pending, serde: Serde) -> list[PendingEntry]:
 
 
 def journal_text(key: JournalKey) -> str:
-    """Return the stored form of a journal key."""
+    """Return a journal key as text, which is the key of its entry."""
     task, name, ordinal = key
     return f"{task}{_SEPARATOR}{ordinal}{_SEPARATOR}{name}"
 
 
 def restore_pending(entries: Sequence[PendingEntry], frontier: Sequence[Task], serde: Serde) -> Pending:
-    """Reverse `plain_pending`. Raises DamagedDatabase for an unknown kind, or a result of a task that is not due."""
+    """Return the results from which `plain_pending` returned these entries.
+
+    Raises DamagedDatabase if an entry has an unknown kind, or if it is the result of a task that is not in `frontier`.
+    """
     pending = Pending()
-    # Entries were saved as tasks ended, but `Pending` promises questions in task order.
+    # Entries were saved in the order in which tasks ended, but `Pending` has its questions in task order.
     order = {task.id: index for index, task in enumerate(frontier)} if len(entries) > 1 else {}
     entries = sorted(entries, key=lambda entry: order.get(TaskId(entry[1]), 0))
     tasks = {task.id: task for task in frontier} if any(kind == COMPLETED for kind, _, _ in entries) else {}
@@ -278,7 +289,7 @@ def _plain_interrupt(question: Interrupt, serde: Serde) -> list[Any]:
 
 
 def _restore_interrupt(plain: list[Any], serde: Serde) -> Interrupt:
-    # Questions without key, schema form and namespace end with their schema.
+    # The list has six elements if the key, the schema form and the namespace were omitted.
     parts: tuple[Any, ...] = (*plain, *(None, None, "")) if len(plain) == 6 else tuple(plain)
     interrupt_id, kind, value, event, due, schema, key, form, namespace = parts
     return Interrupt(
@@ -294,7 +305,7 @@ def _restore_interrupt(plain: list[Any], serde: Serde) -> Interrupt:
     )
 
 
-# -- the log
+# -- the event log
 
 EVENT_KINDS: tuple[DurableKind, ...] = (
     "run_started",
@@ -307,21 +318,25 @@ EVENT_KINDS: tuple[DurableKind, ...] = (
     "step_reported",
     "question_changed",
 )
-"""Stored by their indexes: add new ones at the end."""
+"""Indexes into this tuple are stored, so new kinds must be added at the end."""
 _EVENT_NUMBERS: Final[dict[str, int]] = {kind: number for number, kind in enumerate(EVENT_KINDS)}
 
 
 def plain_log(log: Log, namespace: str) -> list[Any]:
-    """Return what one write adds to a log, as a batch of its own: offset, time, namespace, step and entries.
+    """Return the log entries of one write as a list: offset, time, namespace, step number, and the entries.
 
-    The offset is the number of its first event, relative to that of the row. It is 0, because the row begins with it.
+    A row of the database can contain several such lists. The offset is the number of the list's first event minus the
+    number of the row's first event. It is 0 here, because this list is the first of its row.
     """
     step = log.entries[0][1]
     return [0, microseconds(log.at), namespace, step, *plain_entries(log, step)]
 
 
 def plain_entries(log: Log, step: int) -> list[Any]:
-    """Return the entries of one write, without its time and namespace, which a commit stores anyway."""
+    """Return the log entries of one write, without the time and namespace, which are stored with its commit.
+
+    `step` is the step number of the commit.
+    """
     return [_plain_entry(*entry, step) for entry in log.entries]
 
 
@@ -333,7 +348,7 @@ def _plain_entry(kind: str, step: int, node: str | None, task: str | None, data:
 
 
 def restore_log(plain: Sequence[Any], run_id: str) -> tuple[str, Log]:
-    """Reverse `plain_log` for a run: return the namespace and the addition."""
+    """Return the namespace and the log entries of a run from which `plain_log` returned this data."""
     _, at, namespace, step, *entries = plain
     return namespace, Log(
         run_id, instant_of(at), tuple(_restore_entry(entry, step) for entry in cast("list[list[Any]]", entries))

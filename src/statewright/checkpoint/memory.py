@@ -1,8 +1,9 @@
-"""A saver in memory, for tests and for programs whose threads may end with the process.
+"""A saver in memory, for tests and for programs whose threads need not survive the process.
 
-It stores the same objects that runs use, which is safe because values are never changed in place, so the cost of a
-commit does not depend on the size of the state. Therefore it accepts values that a database cannot store. With
-`checks_values=True` it encodes each commit, and refuses the same values as a database.
+It stores the same objects that runs use, without encoding or copying them, so the cost of a commit does not depend on
+the size of the state. This is safe because values are never changed in place. It also means that the saver accepts
+values that a database cannot store. With `checks_values=True` it encodes each commit to check it, and refuses the same
+values as a database.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 from statewright.checkpoint.checkpointer import Pruned, PrunePolicy, ThreadEntry, check_workspace
-from statewright.checkpoint.lease import Lease, LeaseRequest, check_lease, checked_lease, has_moved
+from statewright.checkpoint.lease import Lease, LeaseRequest, as_lease_duration, check_lease, is_claim_outdated
 from statewright.checkpoint.memory_thread import MemoryThread, ancestry, saved_checkpoint
 from statewright.checkpoint.model import BranchKey, Commit, Pending, SavedCheckpoint
 from statewright.clock import Duration
@@ -30,20 +31,20 @@ from statewright.events import Event, Log
 from statewright.ids import DEFAULT_WORKSPACE, CheckpointId
 from statewright.page import cut_page
 
-if TYPE_CHECKING:  # packages that write bytes are loaded when values are checked
+if TYPE_CHECKING:  # packages for encoding are imported only if values are checked
     from statewright.checkpoint.encoding import Encoder
     from statewright.serde.serde import Serde
 
 
 class _SharedEncoder:
-    """The encoder that all views of a saver share to check values; created on first use."""
+    """The encoder that a saver and its copies for other workspaces use to check values. It is created on first use."""
 
     def __init__(self) -> None:
         self._types: dict[type, None] = {}
         self._lock = threading.Lock()
 
-    def note(self, types: Iterable[type]) -> None:
-        """Register types of values to check later. A type that cannot be stored is not an error yet."""
+    def allow(self, types: Iterable[type]) -> None:
+        """Permit values of these classes. A class whose values cannot be stored is not an error here."""
         with self._lock:
             self._types |= dict.fromkeys(types)
             if (encoder := self.__dict__.get("encoder")) is not None:
@@ -57,21 +58,22 @@ class _SharedEncoder:
         with self._lock:
             encoder = Encoder(Serde())
             _allow_storable(encoder.serde, self._types)
-            self.__dict__["encoder"] = encoder  # before the lock is released, because `note` must see it
+            self.__dict__["encoder"] = encoder  # set before the lock is released, because `allow` must see it
         return encoder
 
 
 def _allow_storable(serde: Serde, types: Iterable[type]) -> None:
-    for kind in types:
+    """Permit values of these classes, except of classes whose values cannot be stored."""
+    for cls in types:
         with suppress(SerdeError):
-            serde.allow((kind,))
+            serde.allow((cls,))
 
 
 class InMemorySaver:
-    """Keeps the checkpoints of threads in a dict; safe to use from several threads.
+    """Stores the checkpoints of threads in memory. Safe to use from several OS threads at once.
 
-    `for_workspace` gives a saver of the same data with the threads of another workspace, `checked` one of the same data
-    that refuses values which a database cannot store.
+    `for_workspace` returns a saver for the same data that sees the threads of another workspace. `checked` returns a
+    saver for the same data that refuses values which a database cannot store.
     """
 
     def __init__(
@@ -81,18 +83,19 @@ class InMemorySaver:
         lease: Duration | None = None,
         checks_values: bool = False,
     ) -> None:
-        """`lease` is how long runs hold their threads after each write; 60 seconds if not given.
+        """Each write of a run renews the run's lease on its thread for `lease`, by default 60 seconds.
 
-        With `checks_values` saving raises SerdeError for what `SqliteSaver` refuses too.
+        With `checks_values=True`, values that `SqliteSaver` cannot store raise SerdeError.
         """
-        self.lease_duration = checked_lease(lease)
+        self.lease_duration = as_lease_duration(lease)
         self._checks_values = checks_values
         self._shared = _SharedEncoder()
         self._lock = threading.Lock()
         self._page_end: tuple[int, CheckpointId | None, CheckpointId | None] | None = None
-        """The position at which the last page of history ended; the next one continues from there."""
+        """Where the last page of a history ended, so that the next page can continue there: the id of the dict of
+        commits, the head of the branch, and the last checkpoint of the page."""
         self._workspaces: dict[str, dict[str, MemoryThread]] = {}
-        """The threads of each workspace."""
+        """The threads of each workspace, by thread id."""
         self._bind(workspace)
 
     def _bind(self, workspace: str) -> None:
@@ -102,33 +105,33 @@ class InMemorySaver:
 
     @property
     def scope(self) -> Hashable:
-        """Equal for savers of the same data and workspace."""
+        """A key that is equal for savers with the same data and workspace."""
         return id(self._workspaces), self.workspace
 
     def for_workspace(self, workspace: str) -> Self:
-        """Return a saver of the same data that sees the threads of another workspace."""
-        view = copy(self)
-        view._bind(workspace)
-        return view
+        """Return a saver for the same data that sees the threads of another workspace."""
+        saver = copy(self)
+        saver._bind(workspace)
+        return saver
 
     def checked(self) -> Self:
-        """Return a saver of the same data that raises SerdeError for values which a database cannot store."""
-        view = copy(self)
-        view._checks_values = True
-        return view
+        """Return a saver for the same data that raises SerdeError for values which a database cannot store."""
+        saver = copy(self)
+        saver._checks_values = True
+        return saver
 
     @property
     def serde(self) -> Serde:
-        """Encodes values to check them. Register classes here as with a database."""
+        """The serde that encodes values to check them. Register classes with it as for a saver with a database."""
         return self._shared.encoder.serde
 
     def check_value(self, value: Any) -> None:
-        """Raise SerdeError for a value that a database cannot store, if values are checked."""
+        """Raise SerdeError if a database could not store a value; do nothing unless values are checked."""
         if self._checks_values:
             self.serde.encode(value)
 
     def workspaces(self) -> list[str]:
-        """List the workspaces that have threads, sorted."""
+        """Return the workspaces that have threads, sorted."""
         with self._lock:
             return sorted(workspace for workspace, threads in self._workspaces.items() if threads)
 
@@ -140,11 +143,11 @@ class InMemorySaver:
 
     @classmethod
     def from_conn_string(cls, conn_string: str = "") -> Self:
-        """Return a new saver; the string is ignored."""
+        """Return a new saver; the connection string is ignored."""
         return cls()
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing, because no resources are open."""
 
     def load(
         self,
@@ -154,7 +157,7 @@ class InMemorySaver:
         branch: str = "main",
         checkpoint_id: CheckpointId | None = None,
     ) -> SavedCheckpoint | None:
-        with self._lock:  # a checkpoint and its epoch are of one moment: a claim relies on that
+        with self._lock:  # a checkpoint and its epoch must be read at the same moment, because a claim relies on it
             thread = self._threads.get(thread_id)
             if thread is None:
                 return None
@@ -163,41 +166,44 @@ class InMemorySaver:
             return saved_checkpoint(commit, thread) if commit is not None else None
 
     def allow(self, types: Iterable[type]) -> None:
-        """Let values of these classes be saved. If values are checked, raise SerdeError for a class that cannot be."""
+        """Permit values of these classes to be saved.
+
+        If values are checked, raises SerdeError for a class whose values cannot be stored.
+        """
         if self._checks_values:
             self.serde.allow(types)
         else:
-            self._shared.note(types)
+            self._shared.allow(types)
 
     def commit(self, commit: Commit, *, also: Sequence[Callable[[], object]] = ()) -> CheckpointId:
-        """Save a superstep; `also` are functions that change everything or, if they raise, nothing."""
+        """Save a superstep. `also` are functions that make further changes. If one raises, it must change nothing."""
         if self._checks_values:
-            self._shared.encoder.check(commit)
+            self._shared.encoder.check_commit(commit)
         with self._lock:
-            for part in (*commit.siblings, commit):
-                self._check(part)
+            for each in (*commit.siblings, commit):
+                self._check_commit(each)
             for write in also:
                 write()
             for sibling in commit.siblings:
-                self._keep(sibling)
-            return self._keep(commit)
+                self._save_commit(sibling)
+            return self._save_commit(commit)
 
-    def _check(self, commit: Commit) -> None:
-        """Raise if the lease or the head does not permit a commit. The lock is held."""
-        line = commit.branch_key
-        thread = self._threads.get(line.thread_id)
-        check_lease(thread, line.thread_id, commit.hold)
-        head = thread.heads.get((line.namespace, line.branch)) if thread is not None else None
-        if head != commit.expected or has_moved(thread, commit.hold):
-            raise CheckpointConflict(line.thread_id, commit.expected, head)
+    def _check_commit(self, commit: Commit) -> None:
+        """Raise an error if the lease or the head does not permit a commit. The caller must hold the lock."""
+        thread_id, namespace, branch = commit.branch_key
+        thread = self._threads.get(thread_id)
+        check_lease(thread, thread_id, commit.hold)
+        head = thread.heads.get((namespace, branch)) if thread is not None else None
+        if head != commit.expected or is_claim_outdated(thread, commit.hold):
+            raise CheckpointConflict(thread_id, commit.expected, head)
 
-    def _keep(self, commit: Commit) -> CheckpointId:
-        """Save a commit that was checked. The lock is held."""
+    def _save_commit(self, commit: Commit) -> CheckpointId:
+        """Save a commit that has been checked. The caller must hold the lock."""
         thread_id = commit.branch_key.thread_id
         thread = self._threads.get(thread_id)
         if thread is None:
             thread = self._threads[thread_id] = MemoryThread()
-        return thread.keep(commit)
+        return thread.save(commit)
 
     def save_results(
         self,
@@ -219,7 +225,7 @@ class InMemorySaver:
                 raise CheckpointNotFound(
                     f"Thread {branch_key.thread_id!r} has no checkpoint {checkpoint_id!r} to add results to."
                 )
-            if has_moved(thread, hold):
+            if is_claim_outdated(thread, hold):
                 raise CheckpointConflict(
                     branch_key.thread_id, checkpoint_id, thread.heads.get((branch_key.namespace, branch_key.branch))
                 )
@@ -238,18 +244,18 @@ class InMemorySaver:
             thread = self._threads.get(thread_id)
             logs = thread.logs() if thread is not None else {}
         events: list[Event] = []
-        for additions in logs.values() if run_id is None else (logs.get(run_id, ()),):
-            number = 1
-            for namespace, log in additions:
-                events.extend(log.events(thread_id, namespace, number))
-                number += len(log.entries)
+        for run_logs in logs.values() if run_id is None else (logs.get(run_id, ()),):
+            next_number = 1
+            for namespace, log in run_logs:
+                events.extend(log.events(thread_id, namespace, next_number))
+                next_number += len(log.entries)
         return [event for event in events if run_id is None or (event.seq or 0) > after][cut_page(limit)]
 
     def renew(self, thread_id: str, hold: LeaseRequest) -> Lease | None:
         with self._lock:
             thread = self._threads.get(thread_id)
             check_lease(thread, thread_id, hold)
-            if has_moved(thread, hold):
+            if is_claim_outdated(thread, hold):
                 raise CheckpointConflict(thread_id, None, self._main_head(thread_id))
             if thread is None:
                 return None
@@ -284,13 +290,13 @@ class InMemorySaver:
             head = thread.heads.get((namespace, branch or "main"))
             is_next_page = self._page_end == (id(commits), head, before)
             if branch is not None and before is not None and is_next_page and before in commits:
-                listed = ancestry(commits, commits[before].parent_id)
+                remaining = ancestry(commits, commits[before].parent_id)
             else:
-                listed = reversed(commits.values()) if branch is None else ancestry(commits, head)
-                # `all` consumes the iterator up to `before`, so that it continues after it.
-                if before is not None and all(commit.checkpoint.id != before for commit in listed):
+                remaining = reversed(commits.values()) if branch is None else ancestry(commits, head)
+                # `all` consumes the iterator up to and including `before`, so that the page starts after it.
+                if before is not None and all(commit.checkpoint.id != before for commit in remaining):
                     raise CheckpointNotFound(f"Thread {thread_id!r} has no checkpoint {before!r}. List its history.")
-            page = [saved_checkpoint(commit) for commit in islice(listed, cut_page(limit).stop)]
+            page = [saved_checkpoint(commit) for commit in islice(remaining, cut_page(limit).stop)]
             self._page_end = (id(commits), head, page[-1].id) if page else None
         return page
 
@@ -340,7 +346,10 @@ class InMemorySaver:
 
 
 def check_journal(existing: Pending | None, pending: Pending) -> None:
-    """Raise JournalConflict for a step that is already recorded: other code may have seen its first result."""
+    """Raise JournalConflict if a new journal entry is for a step that already has one.
+
+    An entry is never replaced, because other code may already have used the first result.
+    """
     if existing is not None and pending.journal:
         key = next((key for key in pending.journal if key in existing.journal), None)
         if key is not None:

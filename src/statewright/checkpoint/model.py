@@ -1,8 +1,8 @@
-"""The model of a thread's memory: checkpoints, due tasks, saved results and open questions.
+"""The data model of threads: checkpoints, due tasks, saved results and open questions.
 
-`Checkpoint`, `Task` and `TaskResult` are created at least once in every superstep, so they are slotted classes without
-the cost of frozen dataclasses; they are treated as immutable. `Commit` and `SavedCheckpoint` hold the data that only
-savers need. Leases are in `lease.py`.
+`Checkpoint`, `Task` and `TaskResult` are created in every superstep. They are treated as immutable, but are slotted
+classes rather than frozen dataclasses, which are slower to create. `Commit` and `SavedCheckpoint` contain the data that
+only savers need. Leases are in `lease.py`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ class _NoArg:
         return "NO_ARG"
 
     def __reduce__(self) -> str:
-        return "NO_ARG"  # a copy is the same object
+        return "NO_ARG"  # so that copying and unpickling return the same object
 
 
 NO_ARG: Final[Any] = _NoArg()
-"""As the argument of a task: its input is read from the state."""
+"""The argument of a task that has none, because its input is read from the state."""
 register_codec(47, _NoArg, lambda _: None, lambda _: NO_ARG)
 
 Source = Literal["input", "loop", "update", "fork"]
-"""The origin of a checkpoint: input, a superstep, `update_state`, or a fork."""
+"""What produced a checkpoint: the input of a run, a superstep (`loop`), `update_state`, or a fork."""
 
 Values = dict[str, Any]
+"""The state: values by channel."""
 
 
 class Task:
@@ -47,23 +48,26 @@ class Task:
         self.arg = arg
         """The argument of a Send; NO_ARG if the input is read from the state."""
         self.origin = origin
-        """The commit that made it due."""
+        """The id of the checkpoint whose commit made the task due."""
         self.position = position
-        """Its position among the tasks that this commit made due."""
+        """The position among the tasks that this commit made due, from 0."""
 
     @property
     def id(self) -> TaskId:
-        """The id, computed when it is read, because most never are. The same after a fork, copy or update."""
+        """The id, which is the same after a fork, a copy or an update of the thread.
+
+        It is computed on access, because the ids of most tasks are never needed.
+        """
         return task_id(self.origin, self.position)
 
     @property
     def planned_id(self) -> TaskId:
-        """The id of the task that a superstep scheduled: this one or its outermost caller. Logs use only these."""
+        """The id of the task that a superstep scheduled: this task, or its outermost caller. Logs contain these ids."""
         return task_id(self.origin, self.position)
 
     @property
     def caller(self) -> Task | None:
-        """The calling task, for a step or a `@task` call; None for a task scheduled by a superstep."""
+        """The task that called this one, if it is a step or a `@task` call; None if a superstep scheduled it."""
         return None
 
     def __repr__(self) -> str:
@@ -73,7 +77,7 @@ class Task:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Task) or type(self) is not type(other):
             return NotImplemented
-        names = [name for kind in type(self).__mro__ for name in getattr(kind, "__slots__", ())]
+        names = [name for cls in type(self).__mro__ for name in getattr(cls, "__slots__", ())]
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def __hash__(self) -> int:
@@ -81,17 +85,18 @@ class Task:
 
 
 class TimeLimit(NamedTuple):
-    """The longest duration of an attempt, in seconds."""
+    """The timeout of a Send. None means that there is no limit."""
 
     run: float | None
+    """The maximum duration of an attempt, in seconds."""
     idle: float | None
-    """The longest time without a heartbeat, in seconds."""
+    """The maximum time without a heartbeat, in seconds."""
     heartbeat_only: bool
     """True if only explicit heartbeats count."""
 
 
 class TimedTask(Task):
-    """A task whose Send says how long an attempt at it may take; a class of its own, so that others stay small."""
+    """A task whose Send has a timeout. It is a class of its own so that other tasks need no slot for it."""
 
     __slots__ = ("timeout",)
 
@@ -101,16 +106,17 @@ class TimedTask(Task):
 
 
 class DeferredTask:
-    """A due task that waits until no other task can reach its node any more."""
+    """A due task that is deferred until no other task can reach its node."""
 
     __slots__ = ("gather", "sender", "task")
 
     def __init__(self, task: Task, *, gather: bool = False, sender: str = "") -> None:
         self.task = task
         self.gather = gather
-        """True if it becomes one argument of a task, together with the others gathered for the node."""
+        """True if it comes from a Send with `gather=True`, so that it becomes one task with the other such Sends to its
+        node."""
         self.sender = sender
-        """The node that sent it; gathered arguments are in the order in which their senders were declared."""
+        """The node that returned the Send. Gathered arguments are in the order in which their senders were declared."""
 
     def __repr__(self) -> str:
         return f"DeferredTask({self.task!r}{', gather=True' if self.gather else ''})"
@@ -125,7 +131,7 @@ class DeferredTask:
 
 
 Joins = Mapping[str, frozenset[str]]
-"""The sources that have already run, by the key of each incomplete join edge."""
+"""The starts that have already run, by the key of the incomplete join edge."""
 NO_JOINS: Final[Joins] = {}
 
 
@@ -136,7 +142,7 @@ class Checkpoint:
 
     def __init__(
         self,
-        id: str,  # noqa: A002  # the field's word
+        id: str,  # noqa: A002  # the usual name
         step: int,
         values: Values,
         frontier: tuple[Task, ...],
@@ -146,18 +152,19 @@ class Checkpoint:
     ) -> None:
         self.id = id
         self.step = step
-        """The number of commits before this one."""
+        """The number of the superstep, which is the number of commits before this checkpoint's."""
         self.values = values
         self.frontier = frontier
         """The tasks of the next superstep, in the order in which their writes will be applied."""
         self.deferred = deferred
         self.joins = joins
         self.reported = reported
-        """Writes of the tasks of a subgraph to fields with a reducer; its caller applies them to its own state."""
+        """In a subgraph: the `(field, update)` pairs of its tasks for fields with reducers, which the caller applies to
+        its own state."""
 
     @property
     def is_complete(self) -> bool:
-        """True if no task is left."""
+        """True if no task is due or deferred."""
         return not self.frontier and not self.deferred
 
     def __repr__(self) -> str:
@@ -169,7 +176,7 @@ class Checkpoint:
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
-    __hash__ = None  # pyright: ignore  # holds a dict
+    __hash__ = None  # pyright: ignore  # contains a dict
 
 
 class TaskResult:
@@ -188,52 +195,52 @@ class TaskResult:
     ) -> None:
         self.task = task
         self.writes = writes
-        """A dict if each channel is written once, as nearly always; otherwise pairs in order."""
+        """A dict if each channel is written once, which is nearly always so; otherwise pairs, in order."""
         self.targets = targets
-        """Names of nodes, and Sends."""
+        """The names of nodes, and Sends."""
         self.goto = goto
-        """True if the targets replace the node's own edges."""
+        """True if the targets replace the edges of the node."""
         self.folded = folded
-        """The state with this task's writes alone, if a conditional edge has needed it; never saved."""
+        """The state with the writes of this task alone, if a conditional edge has needed it. It is never saved."""
 
     def __repr__(self) -> str:
         return f"TaskResult({self.task!r}, {self.writes!r}, {list(self.targets)!r})"
 
 
 InterruptKind = Literal["question", "timer", "event"]
-"""The kind of a pause: for an answer, until an instant, or for an event."""
+"""What a pause waits for: an answer, a time, or an event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interrupt:
-    """A pause of one task until input arrives from outside."""
+    """A pause of one task until an answer, a time or an event arrives."""
 
     id: InterruptId
-    """The id of this question of this task; stable when the node is executed again."""
+    """The id, which is the same whenever the node is executed again."""
     value: Any
-    """The question, as shown to the person or program that answers."""
+    """The question for the person or program that answers."""
     kind: InterruptKind = "question"
     schema: Any = None
-    """The required type of the answer, if the node gave one."""
+    """The type that the answer must have; None if the node did not specify one."""
     event: str | None = None
-    """The name of the event that it waits for."""
+    """The name of the event for which it waits."""
     due_at: datetime | None = None
-    """The time at which a timer fires, or the wait for an answer or event ends."""
+    """The time at which a timer fires, or at which the wait for an answer or event ends."""
     key: str | None = None
-    """The key that distinguishes it from other questions of its task, if the node gave one."""
+    """The key that distinguishes it from other questions of its task; None if the node did not specify one."""
     namespace: str = ""
-    """Empty for a question of the run's own graph; the path of tasks that leads to the subgraph that asks."""
+    """The path of tasks to the subgraph that asks; empty for a question of the run's own graph."""
     schema_form: str | None = field(default=None, repr=False, compare=False)
-    """The schema as text, for comparison when the task asks again: not every type can be stored."""
+    """The schema as text. It is compared when the task asks again, because not every type can be stored."""
 
     def shown(self) -> Interrupt:
-        """Return the question with a copy of its value, which a reader may modify."""
+        """Return the question with a copy of its value, which the receiver may modify."""
         value = copy_container(self.value)
         return self if value is self.value else replace(self, value=value)
 
 
 JournalKey = tuple[TaskId, str, int]
-"""The task, the name of the step, and the number of earlier calls of that name by the task."""
+"""The task, the name of the step, and the number of calls with this name that the task made before."""
 
 
 def step_id(key: JournalKey) -> TaskId:
@@ -243,32 +250,33 @@ def step_id(key: JournalKey) -> TaskId:
 
 
 class JournalEntry(NamedTuple):
-    """A recorded call of a step."""
+    """The saved result of a step."""
 
     arguments: str
-    """The fingerprint of the arguments."""
+    """A fingerprint of the arguments."""
     value: Any
     """The result."""
 
 
 @dataclass(slots=True)
 class Pending:
-    """Data about the tasks of a checkpoint's frontier, saved before the next commit."""
+    """Results of tasks in a checkpoint's frontier, and other data about them, that are saved before the next commit."""
 
     completed: dict[TaskId, TaskResult] = field(default_factory=dict[TaskId, TaskResult])
     interrupts: dict[TaskId, tuple[Interrupt, ...]] = field(default_factory=dict[TaskId, tuple[Interrupt, ...]])
     answers: dict[InterruptId, Any] = field(default_factory=dict[InterruptId, Any])
     errors: dict[TaskId, str] = field(default_factory=dict[TaskId, str])
+    """The message of the last error, by task."""
     attempts: dict[TaskId, int] = field(default_factory=dict[TaskId, int])
     """The number of failed attempts so far, by task."""
     retries: dict[TaskId, datetime] = field(default_factory=dict[TaskId, datetime])
-    """The time of the next attempt at a failed task."""
+    """The time of the next attempt, by task."""
     journal: dict[JournalKey, JournalEntry] = field(default_factory=dict[JournalKey, JournalEntry])
-    """The recorded steps of its tasks."""
+    """The saved results of steps."""
     paused: bool = False
-    """True if a run has stopped here at a breakpoint, which the next run passes."""
+    """True if a run has stopped at a breakpoint before these tasks. The next run does not stop there again."""
     settled: dict[TaskId, tuple[Interrupt, ...]] = field(default_factory=dict[TaskId, tuple[Interrupt, ...]])
-    """Answered questions of tasks that have since asked those in `interrupts`."""
+    """Questions that were answered, after which the task asked the questions in `interrupts`; by task."""
 
     @property
     def open(self) -> tuple[Interrupt, ...]:
@@ -276,16 +284,16 @@ class Pending:
         return tuple(question for task in self.interrupts for question in self.open_of(task))
 
     def open_of(self, task: TaskId) -> tuple[Interrupt, ...]:
-        """Return the open questions of a task; a task with a result has none."""
+        """Return the questions of a task that have no answer; none if the task is completed."""
         if task in self.completed:
             return ()
         return tuple(question for question in self.interrupts.get(task, ()) if question.id not in self.answers)
 
     def waits(self, task: TaskId) -> bool:
-        """Return whether the task cannot run yet because one of its questions is open.
+        """Return whether a task cannot run yet, because one of its questions has no answer.
 
-        If the questions are those of a subgraph, one answer is enough: the call of the subgraph is executed again, and
-        finds out itself which of its tasks still wait.
+        If the questions were asked in a subgraph, one answer is enough: the subgraph is called again, and determines
+        itself which of its tasks are still waiting.
         """
         questions = self.interrupts.get(task, ())
         still_open = [question for question in questions if question.id not in self.answers]
@@ -301,23 +309,24 @@ class Pending:
         return {task: (*self.settled.get(task, ()), *self.interrupts.get(task, ())) for task in tasks}
 
     def forked(self) -> Pending:
-        """Return the data that a fork of this checkpoint keeps: results, and answers to earlier questions.
+        """Return the data for a fork of this checkpoint: the results, and the answers to earlier questions.
 
-        The last questions are asked again. Tasks get as far as those by the earlier answers.
+        The last questions of each task are asked again. The answers to its earlier questions are kept, so that the task
+        reaches the last questions when it is executed again.
         """
-        before = {question.id for questions in self.settled.values() for question in questions}
-        before -= {question.id for questions in self.interrupts.values() for question in questions}
+        earlier = {question.id for questions in self.settled.values() for question in questions}
+        earlier -= {question.id for questions in self.interrupts.values() for question in questions}
         return Pending(
             completed=dict(self.completed),
             interrupts=dict(self.interrupts),
-            answers={question: answer for question, answer in self.answers.items() if question in before},
+            answers={question: answer for question, answer in self.answers.items() if question in earlier},
             journal=dict(self.journal),
             paused=self.paused,
             settled=dict(self.settled),
         )
 
     def merged(self, later: Pending) -> Pending:
-        """Return the data with later data added, which wins."""
+        """Return the union of this data and later data. Later data takes precedence."""
         return Pending(
             {**self.completed, **later.completed},
             {**self.interrupts, **later.interrupts},
@@ -327,11 +336,11 @@ class Pending:
             {**self.retries, **later.retries},
             {**self.journal, **later.journal},
             self.paused or later.paused,
-            _joined(self.settled, later.settled) if later.settled else self.settled,
+            _merge_questions(self.settled, later.settled) if later.settled else self.settled,
         )
 
     def of(self, tasks: Collection[TaskId]) -> Pending:
-        """Return the data of some of the tasks, and all answers."""
+        """Return the data of these tasks only, with all answers."""
         return Pending(
             {task: result for task, result in self.completed.items() if task in tasks},
             {task: questions for task, questions in self.interrupts.items() if task in tasks},
@@ -358,71 +367,75 @@ class Pending:
         )
 
 
-def _joined(
+def _merge_questions(
     earlier: dict[TaskId, tuple[Interrupt, ...]], later: dict[TaskId, tuple[Interrupt, ...]]
 ) -> dict[TaskId, tuple[Interrupt, ...]]:
-    """Return the questions of both by task. A question that was asked again counts as a later one."""
-    joined = dict(earlier)
+    """Return earlier and later questions by task. A question that was asked again is only among the later ones."""
+    merged = dict(earlier)
     for task, questions in later.items():
         ids = {question.id for question in questions}
-        joined[task] = (*(question for question in earlier.get(task, ()) if question.id not in ids), *questions)
-    return joined
+        merged[task] = (*(question for question in earlier.get(task, ()) if question.id not in ids), *questions)
+    return merged
 
 
 class BranchKey(NamedTuple):
-    """Identifies a branch of a namespace of a thread. Each has one head."""
+    """Identifies a branch: the thread, the namespace, and the name of the branch. Each branch has one head."""
 
     thread_id: str
     namespace: str = ""
-    """Empty for the run's own graph; `node:task_id` segments joined by `|` for its subgraphs."""
+    """Empty for the run's own graph; for a subgraph, the `node:task_id` of each calling task, joined by `|`."""
     branch: str = "main"
 
 
 @dataclass(kw_only=True, slots=True)
 class Commit:
-    """The atomic write of one superstep. Treated as immutable; not frozen, since one is made in every superstep."""
+    """Everything that one superstep saves, which is written atomically.
+
+    It is treated as immutable, but not frozen, because frozen dataclasses are slower to create.
+    """
 
     branch_key: BranchKey
     expected: CheckpointId | None
-    """The head that the branch must have, or the commit is refused."""
+    """The checkpoint that must be the head of the branch, or the commit is refused; None if the branch must be new."""
     parent_id: CheckpointId | None
-    """The parent checkpoint: the head, except for a fork."""
+    """The parent checkpoint, which is the head of the branch unless the commit is a fork."""
     checkpoint: Checkpoint
     deltas: Mapping[str, Any] | None
-    """For each channel that differs from the parent: its new value, a smaller change that leads to it (see
-    `channels/delta.py`), or MISSING if it was removed. None if all values are to be stored."""
+    """The changes since the parent, by channel: the new value, a smaller change that results in it (see
+    `channels/delta.py`), or MISSING if the channel was removed. None if all values are to be stored."""
     source: Source
     run_id: str
     created_at: datetime
     reported: Any = None
-    """The change of `Checkpoint.reported` as a delta; None if there is none."""
+    """The change of `Checkpoint.reported` since the parent, as a delta; None if there is none."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     pending: Pending | None = None
-    """Initial data about the new frontier: a fork copies results and answers."""
+    """Initial data about the tasks of the new frontier. A fork copies results and answers."""
     hold: LeaseRequest | None = None
-    """The lease request of the run; None if it holds no thread."""
+    """The lease request of the run; None if the write is not made by a run that holds the thread."""
     log: Log | None = None
-    """Entries for the log of the run; the saver numbers them."""
+    """New entries for the event log of the run. The saver numbers them."""
     dropped_namespaces: tuple[str, ...] = ()
-    """Namespaces of subgraph calls whose tasks this commit consumes; they are deleted on its branch."""
+    """Namespaces to delete on this branch, because the tasks that called these subgraphs are completed."""
     siblings: tuple[Commit, ...] = ()
-    """Commits of other branches of the thread, saved atomically with this one: calls that a fork copies."""
+    """Commits to other branches or namespaces of the thread that are saved in the same transaction. A fork copies the
+    subgraph calls of its tasks in this way."""
     graph_version: str | None = None
-    """The version of the graph that made the checkpoint."""
+    """The version of the graph that produced the checkpoint."""
     overlaps: bool = False
-    """True if the run continues before the commit is done, so that the saver should return a future."""
+    """True if the run continues before the commit is saved, so the saver should return a future."""
     size: int | None = None
-    """The number of bytes written, set by savers that know it."""
+    """The number of bytes written; None unless the saver sets it."""
 
     @property
     def results(self) -> Sequence[TaskResult]:
-        """The results that the checkpoint applies, if known."""
+        """The results of tasks that are applied in this checkpoint, if they are known."""
         return ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SavedCheckpoint:
-    """A saved checkpoint with the results that were saved for its frontier since."""
+    """A saved checkpoint, with the results of its frontier's tasks that have been saved since."""
 
     branch_key: BranchKey
     parent_id: CheckpointId | None

@@ -1,6 +1,5 @@
-"""Graphs as data: nodes, edges, policies, and the objects that nodes return, such as Command and Send."""
+"""Graphs as data: nodes, edges, policies, and the objects that nodes can return, such as Command and Send."""
 
-from statewright.graph.answer import NodeOutput, ParentCommand, SubgraphResult, read_node_output
 from statewright.graph.builder import GraphBuilder, GraphWarning
 from statewright.graph.command import END, START, STOP, Command, Send, ToParent
 from statewright.graph.context import ExecutionInfo, Host, NodeError, RunStarter, Runtime, StreamWriter, SubgraphLike
@@ -8,6 +7,7 @@ from statewright.graph.functions.parameters import Parameters, is_coroutine_func
 from statewright.graph.generics import ContextT, GraphParameters, InputT, OutputT, ResultT, StateT
 from statewright.graph.graph import Graph
 from statewright.graph.node import Branch, Join, JoinEdge, Memory, Node, TagLimits
+from statewright.graph.node_output import NodeOutput, ParentCommand, SubgraphResult, read_node_output
 from statewright.graph.policy import (
     Budget,
     CachePolicy,

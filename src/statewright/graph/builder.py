@@ -1,7 +1,8 @@
 """The builder of graphs.
 
-The builder only records declarations; `freeze()` checks all of them at once and returns the graph as data. Freezing can
-be repeated and does not change the builder. `runtime.StateGraph` is this class with `compile()`.
+The builder only records declarations. `freeze()` checks all of them at once and returns the graph as data. It does not
+change the builder, so it can be called again after further declarations. `runtime.StateGraph` adds `compile()` to this
+class.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ if TYPE_CHECKING:
 
 
 class GraphWarning(UserWarning):
-    """A problem of a graph that `strict=False` tolerates."""
+    """A warning about a problem in a graph that `strict=False` tolerates."""
 
 
 class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
-    """Collects nodes, edges and schemas, and freezes them into a `Graph`. `generics.py` has its type parameters."""
+    """Collects nodes, edges and schemas, and freezes them into a `Graph`. See `generics.py` for its type parameters."""
 
     bare_messages: str | None = None
-    """The field for messages that nodes return without a mapping."""
+    """The field that receives the messages that nodes return without naming a field; None if that is an error."""
 
     def __init__(
         self,
@@ -73,9 +74,11 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         self.output_schema = output_schema
         self.name = name
         self.version = version
-        """The version of the code, saved with checkpoints. Change it when threads of the old code need a migration."""
+        """The version of the graph's code, which is saved with checkpoints. Change it when saved threads need a
+        migration."""
         self.answers_to = answers_to
-        """The field for `Command(resume=...)` at a breakpoint; without it a breakpoint is not a question."""
+        """The field that receives the value of `Command(resume=...)` at a breakpoint. If it is None, a breakpoint
+        cannot be answered."""
         self.migrations: dict[str | None, Migration] = {}
         self.nodes: dict[str, Node] = {}
         self.edges: dict[str, dict[str, None]] = {}
@@ -85,32 +88,33 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         self.tag_limits: dict[str, TagLimits] = {}
         self.saved_types: dict[Any, None] = {}
         self.problems: list[str] = []
-        """Problems that can be seen only while a part is added."""
+        """Problems that can be noticed only while a node or edge is added."""
 
     def migration(
         self, *, from_version: str | None, to_version: str | None = None
     ) -> Callable[[Callable[[dict[str, Any]], Mapping[str, Any]]], Callable[[dict[str, Any]], Mapping[str, Any]]]:
-        """Register a function that migrates the state of threads that were saved by another version of the graph.
+        """Register a function that migrates the state of threads that another version of the graph has saved.
 
-        The function receives the saved state as a dict that it may change, and returns the state of `to_version`, by
-        default the version of the graph. Migrations are chained. Renamed nodes need no migration: give them `aliases`.
+        The function receives the saved state as a dict that it may change, and returns the state for `to_version`,
+        which is by default the version of the graph. Migrations are chained. Renamed nodes need no migration: give them
+        `aliases`.
         """
 
-        def register(change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> Any:
+        def register(function: Callable[[dict[str, Any]], Mapping[str, Any]]) -> Any:
             if from_version in self.migrations:
                 self.problems.append(f"There are two migrations from version {from_version!r}. Remove one of them.")
-            self.migrations[from_version] = Migration(to_version if to_version is not None else self.version, change)
-            return change
+            self.migrations[from_version] = Migration(to_version if to_version is not None else self.version, function)
+            return function
 
         return register
 
     def allow_types(self, *types: Any) -> Self:
-        """Permit values of these types to be saved although no schema declares them, in fields of type Any."""
+        """Permit values of these types to be saved in fields whose declared type is Any."""
         self.saved_types.update(dict.fromkeys(types))
         return self
 
     def set_schema(self, schema: Any) -> Self:
-        """Use `schema`, a class or a dict of reducers, as the state."""
+        """Set the schema of the state: a class, or a dict of reducers by field."""
         self.state_schema = schema
         return self
 
@@ -127,10 +131,10 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> Self:
         """Add a node: `add_node(fn)`, `add_node(name, fn)` or `add_node(name, description, fn)`.
 
-        A compiled graph, or a Runnable (an object with `invoke` and `ainvoke`), may take the place of the function. The
-        options are the fields of `Node`. `destinations` declares the targets of its Commands and Sends, and refuses
-        all others. `on` lists channels whose change makes the node due. `defer=True` means `join="idle"`. A number or
-        timedelta as `timeout` limits the duration of an attempt.
+        Instead of a function, pass a compiled graph or a Runnable (an object with `invoke` and `ainvoke`) to use it as
+        a node. The options are the fields of `Node`. `destinations` declares the targets of the node's Commands and
+        Sends; other targets are then an error. `on` lists channels whose changes make the node due. `defer=True` means
+        `join="idle"`. A number (of seconds) or timedelta as `timeout` limits the duration of each attempt.
         """
         if isinstance(action, str):
             options["description"], action = action, described_action
@@ -167,9 +171,10 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         cache_policy: CachePolicy | None = None,
         error_handler: Callable[..., Any] | None = None,
     ) -> Self:
-        """Set policies for every node without its own, including nodes that are added later.
+        """Set policies for all nodes that do not set them themselves, including nodes that are added later.
 
-        Error handlers have the retries and timeouts of their nodes, but are not cached. Subgraphs inherit nothing.
+        The retry policy and the timeout of a node apply to its error handler too, its cache policy does not. Subgraphs
+        do not inherit the defaults.
         """
         self.defaults = {
             "retry_policy": as_retries(retry_policy),
@@ -187,7 +192,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         rate_limit: RateLimit | None = None,
         circuit_breaker: CircuitBreaker | None = None,
     ) -> Self:
-        """Share limits among all nodes with a tag, e.g. nodes that call one service."""
+        """Set limits that all nodes with a tag share, for example nodes that call the same service."""
         self.tag_limits[tag] = TagLimits(
             max_concurrency=max_concurrency, rate_limit=rate_limit, circuit_breaker=circuit_breaker
         )
@@ -213,9 +218,9 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> Self:
         """Add a node that calls a function for each item of the field `over`, and writes the results to `into`.
 
-        The function is called with an item, and may return any value. Results are in the order of the items. The node
-        has edges like any other; a second node, `<name>.item`, handles the items. `options` are those of `add_node` for
-        that second node.
+        The function is called with one item, and may return any value. Results are in the order of the items. Edges
+        start and end at the node as at any other node. A second node, `<name>.item`, calls the function; `options` are
+        the options of `add_node` for the second node.
         """
         name, action = _name_and_action(node, function)
         if not callable(action) and not is_subgraph(action):
@@ -228,7 +233,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return self.add_node(item_node, item_function(name, action), destinations=[name], **options)
 
     def add_edge(self, start: str | Sequence[str], end: str) -> Self:
-        """Run `end` after `start`; with a list of starts, once all of them have run."""
+        """Run `end` after `start`. If `start` is a list of nodes, run `end` once all of them have run."""
         if isinstance(start, str):
             self.edges.setdefault(start, {})[end] = None
         elif len(set(start)) > 1:
@@ -254,10 +259,11 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         path: Any,
         path_map: Mapping[Any, str] | Sequence[str] | str | None = None,
     ) -> Self:
-        """Let `path(state)` choose the successors of `source`: a node, a Send, END, or a list of them.
+        """Let `path(state)` choose the successors of `source`: a node, a Send, END, or a list of these.
 
-        `path_map` maps the results of `path` to targets, lists the targets, or is the only target. By default the
-        targets are taken from a `Literal` return hint.
+        `path_map` is a dict that maps the results of `path` to targets, a list of the possible targets, or the only
+        target. By default the possible targets are taken from a `Literal` return hint. Without such a hint `path` may
+        return any node.
         """
         path = as_path(path)
         if not callable(path):
@@ -274,7 +280,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return self
 
     def add_sequence(self, nodes: Sequence[str | NodeFunction[StateT] | tuple[str, NodeFunction[StateT]]]) -> Self:
-        """Add nodes with edges from each to the next; a name stands for an existing node."""
+        """Add nodes, and an edge from each to the next. An element that is only a name refers to an existing node."""
         names: list[str] = []
         for node in nodes:
             if isinstance(node, str):
@@ -289,7 +295,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return self
 
     def set_entry_point(self, name: str) -> Self:
-        """Begin every run with the node `name`."""
+        """Start every run with the node `name`."""
         return self.add_edge(START, name)
 
     @overload
@@ -307,7 +313,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return self.add_conditional_edges(START, path, path_map)
 
     def set_finish_point(self, name: str) -> Self:
-        """End the path after the node `name`."""
+        """Add an edge from the node `name` to END."""
         return self.add_edge(name, END)
 
     def freeze(
@@ -320,9 +326,11 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         entered: Sequence[str] = (),
         other_problems: Sequence[str] = (),
     ) -> Graph:
-        """Return the graph as data. `entered` names nodes that need no edge, such as the `on_budget` node of a budget.
+        """Return the graph as data.
 
-        Raises InvalidGraph with all problems, `other_problems` included. With `strict=False` problems of shape are
+        `interrupts` are the names of nodes with breakpoints. `entered` are the names of nodes that run although no edge
+        leads to them, such as the `on_budget` node of a budget. Raises InvalidGraph with all problems, including
+        `other_problems`. With `strict=False`, problems with the structure of the graph (see `validate.py`) are only
         warnings, and edges to unknown nodes are left out.
         """
         title = name or self.name or "Graph"
@@ -330,16 +338,16 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         graph = self._unchecked_graph(title, schema_errors)
         problems = find_problems(graph, interrupts=interrupts, entered=entered, has_store=has_store)
         fatal = [*self.problems, *other_problems, *dict.fromkeys(map(str, schema_errors)), *problems.fatal]
-        if fatal or (strict and problems.shape):
-            raise InvalidGraph([*fatal, *problems.shape], graph=title) from next(iter(schema_errors), None)
-        for problem in problems.shape:
+        if fatal or (strict and problems.structure):
+            raise InvalidGraph([*fatal, *problems.structure], graph=title) from next(iter(schema_errors), None)
+        for problem in problems.structure:
             warnings.warn(problem, GraphWarning, stacklevel=3)
-        return graph.without_dangling_edges() if problems.shape else graph
+        return graph.without_dangling_edges() if problems.structure else graph
 
     def _unchecked_graph(self, title: str, problems: list[InvalidSchema]) -> Graph:
-        """Return the graph before it is checked, and add the errors of its schemas to `problems`."""
+        """Return the graph without checking it, and add the errors in its schemas to `problems`."""
         state = read_schema(self.state_schema if self.state_schema is not None else {}, problems)
-        # A dict as an input or output schema is closed, while a dict as the state permits further fields.
+        # An input or output schema that is a dict permits no other fields. A state schema that is a dict does.
         input_schema, output_schema = (
             state if source is None else read_schema(source, problems, closed=True)
             for source in (self.input_schema, self.output_schema)
@@ -366,7 +374,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         )
 
     def _node_schemas(self, state: StateSchema, problems: list[InvalidSchema]) -> dict[str, StateSchema]:
-        """Return the schemas of the nodes whose input is not the state; each class is read once."""
+        """Return the schemas of nodes whose input schema is not the state schema, by node. Each class is read once."""
         by_source = {id(self.state_schema): state}
         schemas: dict[str, StateSchema] = {}
         for node in self.nodes.values():
@@ -381,12 +389,12 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         """Return the node with the default policies that it does not override."""
         missing = {name: value for name, value in self.defaults.items() if value and not getattr(node, name)}
         if node.inline:
-            missing.pop("timeout", None)  # nothing could interrupt the event loop
+            missing.pop("timeout", None)  # a call on the event loop cannot be interrupted
         return replace(node, **missing) if missing else node
 
 
 def _name_and_action(node: Any, action: Any) -> tuple[str, Any]:
-    """Return the name and the function of a node that is declared by a name and a function, or by a function alone."""
+    """Return the name and the function of a node. If `node` is the function, `action` is ignored."""
     if isinstance(node, str):
         return node, as_action(action)
     action = as_action(node)
@@ -399,7 +407,7 @@ def _name_of(action: object) -> str:
 
 
 def _placeholder(state: Any) -> None:
-    """Stand in for a node without a function, so that its other problems are found too."""
+    """Take the place of an action that is not a function, so that other problems with the node are reported too."""
 
 
 _CONVERSIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
@@ -408,4 +416,4 @@ _CONVERSIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "retry_policy": as_retries,
     "timeout": as_timeout,
 }
-"""The conversions of options of `add_node` to fields of `Node`, by option."""
+"""Functions that convert options of `add_node` to fields of `Node`, by option."""

@@ -1,4 +1,4 @@
-"""Results of nodes other than updates (Command, Send), and the targets that are not nodes: START, END and STOP."""
+"""Command and Send, which nodes can return instead of updates, and the targets that are not nodes: START, END, STOP."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from statewright.errors import InvalidUpdateError
 from statewright.graph.policy import Timeout, TimeoutPolicy, as_timeout
 
 START: Final = "__start__"
-"""The beginning of a run: its successors are the entry nodes, and its result is the input."""
+"""The virtual node at which every run begins. Its successors are the entry nodes."""
 END: Final = "__end__"
-"""As a target: this path ends. Other paths continue."""
+"""A target: this path ends. Other paths continue."""
 STOP: Final = "__stop__"
-"""As a `goto`: the run ends after this superstep. Due and deferred tasks are discarded, updates are kept."""
+"""A `goto`: the run ends after this superstep. Its updates are kept, but due and deferred tasks are discarded."""
 
 RESERVED: Final = frozenset({START, END, STOP})
-"""Sources and targets that are not nodes: no node may have one of these names."""
+"""The names of sources and targets that are not nodes, which no node may have."""
 
 
 class Send:
-    """A task for a node in the next superstep, whose input is `arg` instead of the state.
+    """Starts a task of a node in the next superstep, with `arg` as its input in place of the state.
 
-    With `gather=True` it is deferred until no due or deferred task can still reach the node. Then all gathered Sends to
-    the node become one task, whose input is the list of their arguments. `timeout` replaces the timeout of the node.
+    With `gather=True` the task is deferred until no other due or deferred task can reach the node. Then all Sends to
+    the node with `gather=True` become one task, whose input is the list of their arguments. `timeout` replaces the
+    timeout of the node.
     """
 
     __slots__ = ("arg", "gather", "node", "timeout")
@@ -49,7 +50,7 @@ class Send:
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
-    __hash__ = None  # pyright: ignore  # its argument may be unhashable
+    __hash__ = None  # pyright: ignore  # the argument may be unhashable
 
 
 def _load_send(fields: list[Any]) -> Send:
@@ -78,15 +79,16 @@ else:
 
 
 class Command(Generic[Target]):
-    """An update and a jump in one result; as the input of a run, answers to its open questions.
+    """The result of a node that combines an update and a choice of the next nodes; or the input that resumes a run.
 
-    `goto` replaces the edges of the node. The return hint `Command[Literal["a", "b"]]` declares its targets.
+    `goto` replaces the edges of the node. The return hint `Command[Literal["a", "b"]]` declares the targets. As the
+    input of a run, a Command with `resume` answers its open questions.
     """
 
     __slots__ = ("__orig_class__", "goto", "graph", "resume", "update")
 
     PARENT: ClassVar[Literal["__parent__"]] = "__parent__"
-    """As `graph`: apply the update and the goto in the graph that called this one."""
+    """The value of `graph` that applies the update and the goto in the graph that called this one."""
 
     def __init__(
         self,
@@ -100,11 +102,11 @@ class Command(Generic[Target]):
         self.goto = goto
         self.graph = graph
         self.resume = resume
-        """The answer to the one open question, or answers by id; `...` if the command answers nothing."""
+        """The answer to the only open question, or a dict of answers by question id; `...` if there is no answer."""
 
     @property
     def resumes(self) -> bool:
-        """True if the command carries an answer; None is an answer too."""
+        """True if the command contains an answer, which may be None."""
         return self.resume is not ...
 
     @property
@@ -115,13 +117,16 @@ class Command(Generic[Target]):
 
     def __repr__(self) -> str:
         fields = {"update": self.update, "goto": self.goto or None, "graph": self.graph}
-        # Compared to None by identity: an update may be an array, whose comparison is not a bool.
+        # `is not None` rather than truth or equality, because an update may be an array, whose comparison is an array.
         arguments = [f"{name}={value!r}" for name, value in fields.items() if value is not None]
         return f"Command({', '.join(arguments + ([f'resume={self.resume!r}'] if self.resumes else []))})"
 
 
 class ToParent:
-    """A Command for the graph that called this one, saved as a target until the siblings of its task have ended."""
+    """A Command for the graph that called this one.
+
+    It is saved as a target of its task until the other tasks of the superstep have ended.
+    """
 
     __slots__ = ("command",)
 

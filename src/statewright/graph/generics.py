@@ -1,11 +1,11 @@
-"""Type parameters of graphs and types of user functions: for type checkers, without effect at run time.
+"""Type parameters of graphs and types of user functions. They are for type checkers and have no effect at run time.
 
-A graph has five parameters. `StateT` is the state, `ContextT` the caller's dependencies, `InputT` the input of a call,
-`OutputT` the value of a call with `version="v2"`, and `ResultT` the result of other calls: a dict of fields, or the
-value itself if the state has no fields. Parameters that an annotation omits are Any.
+A graph has five type parameters: `StateT` is the state, `ContextT` the caller's dependencies, `InputT` the input of a
+call, `OutputT` the value that a call with `version="v2"` returns, and `ResultT` the result of other calls, which is a
+dict of fields, or the value itself if the state has no fields. Parameters that an annotation omits are Any.
 
-Type checkers do not compare the input of a node with the state, because a node may have a schema of its own, and a Send
-may carry any value. They check return values.
+Type checkers check the return values of nodes. They do not compare the input of a node with the state, because a node
+may have a schema of its own, and the argument of a Send may have any type.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     InputT = TypeParameter("InputT", default=Any)
     OutputT = TypeParameter("OutputT", default=StateT)
     ResultT = TypeParameter("ResultT", default=Any)
-    # Parameters of functions and constructors, which may not reuse those of a class.
+    # Type parameters of functions and constructors, which may not reuse the type parameters of their class.
     CallerT = TypeParameter("CallerT", default=Any)
 
     class DataclassLike(Protocol):
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     FieldsT = TypeParameter("FieldsT", bound=Mapping[str, object] | DataclassLike | BaseModel)
     """A state with fields: a TypedDict, a dataclass or a pydantic model."""
     InstanceT = TypeParameter("InstanceT", bound=DataclassLike | BaseModel, default=Any)
-    """A schema with instances; a mapping is accepted instead of an instance."""
+    """A dataclass or pydantic model as a schema; callers may pass a mapping instead of an instance."""
     SchemaT = TypeParameter("SchemaT", default=Any)
     BareT = TypeParameter("BareT", default=Any)
     """A state, or a schema of any kind."""
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         | Callable[..., PathResult[TargetT] | Awaitable[PathResult[TargetT]]]
         | RunnableLike
     )
-    """The path of a conditional edge of a graph with the state `BareT`."""
+    """The function of a conditional edge of a graph with the state `BareT`."""
 
     class MapOptions(TypedDict, total=False):
         """The options of `add_map` for the node that handles an item; see `Node`."""
@@ -105,19 +105,19 @@ if TYPE_CHECKING:
         destinations: Sequence[str] | Mapping[str, str] | None
 
     class BuilderOptions(TypedDict, total=False):
-        """The options of a builder that do not concern types."""
+        """The options of a graph builder that are not schemas."""
 
         name: str | None
         version: str | None
         answers_to: str | None
 
     class GraphParameters(Generic[StateT, ContextT, InputT, OutputT, ResultT]):
-        """Base of classes with the five parameters of a graph."""
+        """Base of classes with the five type parameters of a graph."""
 
 else:
     StateT, ContextT, InputT, OutputT, ResultT = map(TypeVar, ("StateT", "ContextT", "InputT", "OutputT", "ResultT"))
 
     class GraphParameters:
-        """Base of classes with the five parameters of a graph: `Class[...]` accepts any number of them."""
+        """Base of classes with the five type parameters of a graph. At run time, subscripts are not checked."""
 
         __class_getitem__ = classmethod(GenericAlias)

@@ -1,4 +1,4 @@
-"""Frozen graphs: nodes, edges and schemas as data, with the reachability derived from them."""
+"""Frozen graphs: nodes, edges and schemas as data, and what is derived from them, such as reachability."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class Migration:
 
     to_version: str | None
     change: Callable[[dict[str, Any]], Mapping[str, Any]]
+    """Receives the saved state, and returns the state for `to_version`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,53 +30,60 @@ class Graph:
     name: str
     nodes: Mapping[str, Node]
     edges: Mapping[str, tuple[str, ...]]
-    """The ends of plain edges by source, START included, in order of declaration."""
+    """The targets of plain edges by source, which may be START, in order of declaration."""
     joins: tuple[JoinEdge, ...]
     branches: Mapping[str, tuple[Branch, ...]]
+    """The conditional edges, by source."""
     schema: StateSchema
+    """The schema of the state."""
     input_schema: StateSchema
     output_schema: StateSchema
     context_schema: Any
     node_schemas: Mapping[str, StateSchema] = field(default_factory=dict[str, StateSchema])
-    """The schemas of nodes whose input is not the state."""
+    """The schemas of nodes whose input is not the state, by node."""
     fields: Mapping[str, Field]
-    """The fields of all schemas."""
+    """The fields of all schemas, by name."""
     tag_limits: Mapping[str, TagLimits] = field(default_factory=dict[str, TagLimits])
+    """The limits that nodes with a tag share, by tag."""
     version: str | None = None
     """The version of the graph's code, saved with every checkpoint."""
     migrations: Mapping[str | None, Migration] = field(default_factory=dict["str | None", "Migration"])
-    """Migrations by their source version."""
+    """The migrations, by the version that they migrate from."""
     answers_to: str | None = None
-    """The field for the answer at a breakpoint."""
+    """The field that receives the value of `Command(resume=...)` at a breakpoint. If it is None, a breakpoint cannot be
+    answered."""
     bare_messages: str | None = None
-    """The channel for messages that are returned without a mapping."""
+    """The field that receives the messages that nodes return without naming a field; None if that is an error."""
     saved_types: tuple[Any, ...] = ()
-    """Types whose values may be saved besides those in the schemas."""
+    """Types whose values may be saved in addition to the types in the schemas."""
 
     @property
     def channels(self) -> dict[str, Channel]:
-        """The channels by field."""
+        """The channels, by field."""
         return {name: field.channel for name, field in self.fields.items()}
 
     @cached_property
     def order(self) -> dict[str, int]:
-        """The index of each node in the order of declaration."""
+        """The index of each node in the order of declaration, by name."""
         return {name: index for index, name in enumerate(self.nodes)}
 
     @cached_property
     def joins_by_start(self) -> dict[str, tuple[JoinEdge, ...]]:
-        """The join edges by each of their starts."""
+        """The join edges in which a node is a start, by node."""
         starts = {start for join in self.joins for start in join.starts}
         return {start: tuple(join for join in self.joins if start in join.starts) for start in starts}
 
     @cached_property
     def successors(self) -> dict[str, frozenset[str]]:
-        """The possible successors of each node and START, by edges and destinations; all nodes if undeclared."""
+        """The possible successors of each node and of START, from edges and destinations.
+
+        They are all nodes if the targets of a conditional edge, or of the node's Commands, are not declared.
+        """
         return {source: frozenset(self._targets(source)) for source in (START, *self.nodes)}
 
     @cached_property
     def reach(self) -> dict[str, int]:
-        """By node and START, a bit set of the nodes that can follow it at any distance; see `reach.py`."""
+        """The nodes to which each node, or START, can lead in one or more steps, as a bit set (see `reach.py`)."""
         return reachability([*self.nodes, START], self.successors)
 
     def without_dangling_edges(self) -> Graph:

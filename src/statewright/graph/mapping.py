@@ -1,7 +1,7 @@
-"""Maps over lists: fan-out and gather by two nodes.
+"""The two nodes of `add_map`, which call a function for each item of a list and gather the results.
 
-The node that the user adds is executed twice: with the state it sends each item to the second node, and with the
-gathered results it writes them and follows its edges.
+The node that the user adds is executed twice. The first time it receives the state, and sends each item to the second
+node. The second time it receives the gathered results, writes them, and follows its edges.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statewright.graph.context import SubgraphLike, is_subgraph
 from statewright.graph.functions.parameters import is_coroutine_function, read_parameters, resolved_hints
 
 ITEM_SUFFIX = ".item"
-"""Suffix of the node that handles one item."""
+"""The suffix of the name of the second node."""
 
 
 class Indexed(NamedTuple):
@@ -31,7 +31,9 @@ register_codec(52, Indexed, list, lambda fields: Indexed(*fields))
 
 
 def send_and_collect(name: str, over: str, into: str) -> Callable[[Any], Any]:
-    """Return the function of the node that the user adds: it sends the items, and later writes their results."""
+    """Return the function of the first node, which sends the items in the field `over`, or writes their results to
+    `into`.
+    """
 
     def call(state: Any) -> Any:
         if isinstance(state, list) and all(isinstance(item, Indexed) for item in cast(list[object], state)):
@@ -51,12 +53,14 @@ def _items(state: Any, name: str, over: str) -> Sequence[Any]:
     if items is None:
         return ()
     if isinstance(items, str | bytes) or not hasattr(items, "__iter__"):
-        raise InvalidUpdateError(f"Node {name!r} maps over {over!r}, which is not a list, but {items!r}.")
+        raise InvalidUpdateError(
+            f"Node {name!r} maps over the field {over!r}, which must be a list, but is {items!r}. Write a list to it."
+        )
     return list(items)
 
 
 def item_function(name: str, action: Callable[..., Any] | SubgraphLike) -> Callable[..., Any]:
-    """Return the function of the node that handles one item and sends the result to be gathered."""
+    """Return the function of the second node, which calls `action` with one item and sends the result to `name`."""
     if is_subgraph(action):
 
         async def call_subgraph(item: Indexed) -> Send:
@@ -75,7 +79,7 @@ def item_function(name: str, action: Callable[..., Any] | SubgraphLike) -> Calla
 
     wrapper = acall if is_coroutine_function(function) else call
     hints = resolved_hints(function)
-    # The item is not a state and the result not an update, so only the hints of injected parameters are copied.
+    # Only the hints of injected parameters are copied: the hints of the item and the result would be taken for schemas.
     injected = [name for name, _ in read_parameters(function).injected]
     wrapper.__annotations__ = {parameter: hints[parameter] for parameter in injected if parameter in hints}
     return wrapper

@@ -12,9 +12,9 @@ from statewright.graph.context import SubgraphLike, is_subgraph
 from statewright.graph.policy import CachePolicy, CircuitBreaker, RateLimit, RetryPolicy, TimeoutPolicy
 
 Join = Literal["any", "idle", "reachable"]
-"""When a due node starts: at once, when nothing else is due, or when no other due node can reach it."""
+"""When a due node starts: at once, once no other task is due, or once no other due or deferred task can reach it."""
 Memory = Literal["call", "thread", "none"]
-"""The period for which a subgraph keeps its state: one call by a task, the thread, or not at all."""
+"""How long a subgraph keeps its state: during one call by a task, as long as the thread exists, or not at all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,33 +25,33 @@ class Node:
     action: Callable[..., Any] | SubgraphLike
     join: Join = "any"
     input_schema: Any = None
-    """The schema of the node's input, if it differs from the graph's state."""
+    """The schema of the node's input, if it is not the state schema."""
     destinations: tuple[str, ...] | None = None
-    """The declared targets of its Commands and Sends; None if it declares none."""
+    """The declared targets of the node's Commands and Sends; None if they are not declared."""
     undeclared: bool = False
-    """True if it may reach every node: it may return Commands, and does not declare their targets."""
+    """True if every node may follow, because the return hint permits Commands or Sends without naming their targets."""
     on: tuple[str, ...] = ()
-    """Channels whose change makes the node due."""
+    """Channels whose changes make the node due."""
     inline: bool = False
-    """True if an async run calls this plain function on the thread of the event loop."""
+    """True to call a plain function on the event loop in async runs, instead of on a worker thread."""
     error_handler: Callable[..., Any] | None = None
-    """Called with a NodeError when all attempts have failed; its result replaces that of the node."""
+    """Called with a NodeError when all attempts have failed; its result replaces the result of the node."""
     retry_policy: tuple[RetryPolicy, ...] = ()
-    """Retry policies; the first that matches an error decides whether, and when, the node is retried."""
+    """The first policy that matches an error decides whether, and when, the node is retried."""
     timeout: TimeoutPolicy | None = None
     cache_policy: CachePolicy | None = None
     max_concurrency: int | None = None
-    """The limit of concurrent tasks of the node, over all runs of the compiled graph."""
+    """The maximum number of concurrent tasks of this node, in all runs of the compiled graph."""
     rate_limit: RateLimit | None = None
     circuit_breaker: CircuitBreaker | None = None
     reads: tuple[str, ...] | None = None
-    """The fields that the node receives; by default all fields of its input schema."""
+    """The fields that the node receives; None for all fields of its input schema."""
     writes: tuple[str, ...] | None = None
-    """The fields that the node may write; by default any."""
+    """The fields that the node may write; None for all fields."""
     aliases: tuple[str, ...] = ()
     """Former names of the node, which older checkpoints may contain."""
     resources: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Resources that an executor should reserve for a task: `{"cpu": 2, "gpu": 1}`."""
+    """Resources that an executor should reserve for a task, such as `{"cpu": 2, "gpu": 1}`."""
     memory: Memory = "call"
     description: str | None = None
     tags: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TagLimits:
-    """Limits shared by all nodes with a tag."""
+    """Limits that all nodes with a tag share."""
 
     max_concurrency: int | None = None
     rate_limit: RateLimit | None = None
@@ -75,7 +75,7 @@ class TagLimits:
 
 @dataclass(frozen=True, slots=True)
 class JoinEdge:
-    """An edge by which `end` becomes due once all of `starts` have run."""
+    """An edge that makes `end` due once all of `starts` have run."""
 
     starts: tuple[str, ...]
     end: str
@@ -87,31 +87,32 @@ class JoinEdge:
 
     @classmethod
     def from_key(cls, key: str) -> JoinEdge:
-        """Return the join edge that a checkpoint names."""
-        # Names may contain anything, even " + ", so the key is parsed as Python literals.
-        *starts, end = (literal_eval(text) for text in _LITERAL.findall(key))
+        """Return the join edge with this key."""
+        # The names of nodes may contain " + " or " -> ", so the key cannot be split at these.
+        *starts, end = (literal_eval(text) for text in _STRING_LITERAL.findall(key))
         return cls(tuple(starts), end)
 
 
-_LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+_STRING_LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A conditional edge: a function of the state chooses the successors of a node."""
+    """A conditional edge, whose function chooses the successors of a node."""
 
     source: str
     path: Callable[..., Any]
     targets: Mapping[Any, str] | None
-    """The target for each result of `path`; None if the results are the names of targets, and may be any node."""
+    """The target for each result of `path`. If it is None, the result is itself the name of the target, and any node
+    can be a target."""
 
     @property
     def name(self) -> str:
-        """The name of the function."""
+        """The name of the function `path`."""
         return getattr(self.path, "__name__", type(self.path).__name__)
 
     def restricted_to(self, names: Container[str]) -> Branch:
-        """Return the branch without targets that are not among the names."""
+        """Return a branch whose targets are limited to these names."""
         if self.targets is None:
             return self
         return Branch(self.source, self.path, {key: name for key, name in self.targets.items() if name in names})

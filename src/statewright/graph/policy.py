@@ -17,10 +17,11 @@ ErrorChoice = type[BaseException] | tuple[type[BaseException], ...] | Callable[[
 
 
 def default_retry_on(error: BaseException) -> bool:
-    """Return whether a retry may help after an error: timeouts, broken connections, and unexpected errors.
+    """Return whether a retry may help after an error. This is the default of `RetryPolicy.retry_on`.
 
-    Errors that indicate a mistake in the program or its data are not retried. HTTP errors are retried if their status
-    is 429, or 500 and above.
+    Timeouts, refusals by a rate limit and broken connections are retried, as are HTTP errors whose status is 429 or at
+    least 500. Other errors of Statewright, and built-in exceptions that indicate a mistake in the program or its data,
+    are not. All other exceptions are retried.
     """
     if isinstance(error, NodeTimeoutError | RateLimited | ConnectionError | TimeoutError):
         return True
@@ -55,13 +56,13 @@ def _matches(choice: ErrorChoice, error: BaseException) -> bool:
 
 
 def _choice_problems(name: str, choice: Any) -> Iterable[str]:
-    kinds = cast("tuple[Any, ...]", choice) if isinstance(choice, tuple) else (choice,)
-    if any(not callable(kind) or (isinstance(kind, type) and not issubclass(kind, BaseException)) for kind in kinds):
+    classes = cast("tuple[Any, ...]", choice) if isinstance(choice, tuple) else (choice,)
+    if any(not callable(cls) or (isinstance(cls, type) and not issubclass(cls, BaseException)) for cls in classes):
         yield f"{name} is {choice!r}. Pass exception types, or a function of the exception."
 
 
 class _Policy:
-    """Base of all policies: validates them."""
+    """Base class of policies, which validates them when they are created."""
 
     def __post_init__(self) -> None:
         problems = list(self._problems())
@@ -72,7 +73,10 @@ class _Policy:
         return ()
 
     def _check(self, *names: str, minimum: float | None = None) -> Iterable[str]:
-        """Yield the problems of fields that must be None or a number or duration, of at least `minimum` or above 0."""
+        """Yield the problems of fields that must be None, a number or a duration.
+
+        The value must be at least `minimum`, or above 0 if `minimum` is None.
+        """
         requirement = "above 0" if minimum is None else f"of at least {minimum:g}"
         for name in names:
             value = getattr(self, name)
@@ -92,25 +96,30 @@ class RetryPolicy(_Policy):
     initial_interval: Duration = 0.5
     """The delay before the second attempt."""
     backoff_factor: float = 2.0
-    """The factor by which the delay grows from attempt to attempt."""
+    """The factor by which the delay grows after each attempt."""
     max_interval: Duration = 128.0
+    """The maximum delay."""
     max_attempts: int = 3
-    """The total number of attempts."""
+    """The maximum number of attempts, including the first."""
     jitter: bool = True
-    """True to add a random delay of up to a second, at most the interval itself, so that retries spread out."""
+    """True to lengthen each delay by a random time of at most a second, and at most the delay itself."""
     retry_on: ErrorChoice = default_retry_on
     """Exception types, or a function of the exception that returns whether to retry."""
 
-    def delay(self, attempt: int, chance: float) -> float:
-        """Return the seconds to wait after an attempt, counted from 1; `chance` is a random number from 0 to 1."""
+    def delay(self, attempt: int, random_number: float) -> float:
+        """Return the seconds to wait after the attempt with this number, counted from 1.
+
+        `random_number`, from 0 to 1, determines the jitter.
+        """
         initial, longest = as_seconds(self.initial_interval), as_seconds(self.max_interval)
         interval = backoff(attempt, initial=initial, longest=longest, factor=self.backoff_factor)
-        return interval + (min(interval, 1.0) * chance if self.jitter else 0.0)
+        return interval + (min(interval, 1.0) * random_number if self.jitter else 0.0)
 
     def matches(self, error: BaseException) -> bool:
         """Return whether the policy applies to an error.
 
-        It never applies to an invalid answer of a model after the model's own retries, since the two would multiply.
+        It never applies to an invalid answer of a model that has already used up its own retries, because the two
+        numbers of attempts would multiply.
         """
         if isinstance(error, ModelAnswerInvalid) and error.is_final:
             return False
@@ -124,14 +133,15 @@ class RetryPolicy(_Policy):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimeoutPolicy(_Policy):
-    """Time limits for attempts."""
+    """Time limits for each attempt at a node."""
 
     run_timeout: Duration | None = None
-    """The longest duration of one attempt."""
+    """The maximum duration of one attempt."""
     idle_timeout: Duration | None = None
-    """The longest time without a heartbeat: see `refresh_on`."""
+    """The maximum time without a heartbeat; `refresh_on` defines heartbeats."""
     refresh_on: Literal["auto", "heartbeat"] = "auto"
-    """The events that count as heartbeats: `runtime.heartbeat()` only, or also streaming, steps and subgraph calls."""
+    """What counts as a heartbeat: only calls of `runtime.heartbeat()` (`heartbeat`), or also streamed values, steps and
+    calls of subgraphs (`auto`)."""
 
     def _problems(self) -> Iterable[str]:
         yield from self._check("run_timeout", "idle_timeout")
@@ -143,10 +153,10 @@ class TimeoutPolicy(_Policy):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CachePolicy(_Policy):
-    """Cache the results of a node by its input."""
+    """Cache the results of a node, keyed by its input."""
 
     key_func: Callable[[Any], Any] | None = None
-    """Returns the key for an input; by default the whole input is the key."""
+    """Computes the cache key from the node's input; by default the whole input is the key."""
     ttl: Duration | None = None
     """The time to live of a cached result; unlimited by default."""
 
@@ -158,12 +168,13 @@ class CachePolicy(_Policy):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CircuitBreaker(_Policy):
-    """Refuse further attempts for a while after too many consecutive failures."""
+    """Refuse attempts for a while after too many consecutive failures."""
 
     failure_threshold: int = 5
-    """The number of consecutive failures that open the circuit: attempts then fail at once with CircuitOpen."""
+    """The number of consecutive failures that open the circuit. While it is open, attempts fail at once with
+    CircuitOpen."""
     reset_after: Duration = 30.0
-    """How long the circuit stays open. Then one attempt is let through, and closes the circuit if it succeeds."""
+    """How long the circuit stays open. Then one attempt is allowed, and the circuit closes if it succeeds."""
     counts: ErrorChoice = Exception
     """The errors that count as failures."""
 
@@ -179,14 +190,14 @@ class CircuitBreaker(_Policy):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RateLimit(_Policy):
-    """Start at most `limit` attempts every `per` seconds, by a token bucket."""
+    """Start at most `limit` attempts in each period `per`, using a token bucket."""
 
     limit: int
     per: Duration = 1.0
     burst: int | None = None
     """The number of attempts that may start at once after a quiet period; `limit` by default."""
     on_limit: Literal["wait", "refuse"] = "wait"
-    """The behaviour of an attempt above the limit: wait for its turn, or fail with RateLimited."""
+    """What happens to an attempt above the limit: it waits for its turn, or fails with RateLimited."""
 
     def _problems(self) -> Iterable[str]:
         yield from self._check("limit", "burst", minimum=1)
@@ -197,19 +208,19 @@ class RateLimit(_Policy):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget(_Policy):
-    """Limits for one call, subgraphs included. Checked between supersteps."""
+    """Limits for one call of a graph, including its subgraphs. They are checked between supersteps."""
 
     max_steps: int | None = None
-    """The maximum number of supersteps; like recursion_limit, but with `on_budget`."""
+    """The maximum number of supersteps. Unlike `recursion_limit`, it can lead to the `on_budget` node."""
     max_visits: int | Mapping[str, int] | None = None
-    """How often each node may run, or a mapping with limits for some nodes."""
+    """How often each node may run: one limit for all nodes, or a mapping with limits for some nodes."""
     max_seconds: Duration | None = None
     max_tokens: int | None = None
     """The maximum number of tokens, as counted by `runtime.spend(tokens=...)` and the model port."""
     max_cost: float | None = None
     """The maximum cost, in the unit that is passed to `runtime.spend(cost=...)`."""
     on_budget: str | None = None
-    """The node that runs once instead of the due tasks when a limit is reached; by default BudgetExceeded is raised."""
+    """The node that runs once in place of the due tasks when a limit is reached; None to raise BudgetExceeded."""
 
     def _problems(self) -> Iterable[str]:
         yield from self._check("max_steps", minimum=1)
@@ -227,14 +238,14 @@ Timeout = TimeoutPolicy | Duration
 
 
 def as_timeout(timeout: Timeout | None) -> TimeoutPolicy | None:
-    """Return the policy for a timeout: a number or timedelta limits the duration of one attempt."""
+    """Return a timeout as a policy. A number of seconds or a timedelta limits the duration of one attempt."""
     if timeout is None or isinstance(timeout, TimeoutPolicy):
         return timeout
     return TimeoutPolicy(run_timeout=timeout)
 
 
 def as_retries(policies: Any) -> tuple[RetryPolicy, ...]:
-    """Return one policy or several as a tuple; the first that matches an error decides."""
+    """Return a policy, or a sequence of policies, as a tuple; return an empty tuple for None."""
     if policies is None:
         return ()
     return tuple(cast("list[RetryPolicy]", policies)) if isinstance(policies, list | tuple) else (policies,)

@@ -1,7 +1,6 @@
-"""Reachability of nodes: a bit set for each node, computed once.
+"""Reachability: for each node, the set of nodes that it can lead to in one or more steps, as a bit set.
 
-Bit `i` stands for the i-th node in order of declaration. A node reaches its successors in one step or more, so it
-reaches itself only in a cycle.
+Bit `i` of a set stands for the i-th node in order of declaration. A node is in its own set only if it is in a cycle.
 """
 
 from __future__ import annotations
@@ -10,10 +9,11 @@ from collections.abc import Mapping, Sequence
 
 
 def reachability(order: Sequence[str], successors: Mapping[str, frozenset[str]]) -> dict[str, int]:
-    """Return the bit set of reachable nodes of each node.
+    """Return the bit set of reachable nodes for each node in `order`.
 
-    Warshall's closure over bit sets would be cubic, divided by the word size. Strongly connected components (Tarjan,
-    1972) come in reverse topological order, so each needs a single pass over its edges.
+    Tarjan's algorithm (1972) finds the strongly connected components in reverse topological order, so that a single
+    pass over the edges is enough. Warshall's transitive closure would take cubic time, even if divided by the word
+    size.
     """
     bits = {name: 1 << index for index, name in enumerate(order)}
     reach: dict[str, int] = {}
@@ -31,9 +31,9 @@ def reachability(order: Sequence[str], successors: Mapping[str, frozenset[str]])
 
 
 def components(order: Sequence[str], successors: Mapping[str, frozenset[str]]) -> list[list[str]]:
-    """Return the strongly connected components, each after those that it reaches.
+    """Return the strongly connected components. Each comes after all components that it can reach.
 
-    Iterative, since a recursion would be as deep as the longest path.
+    The algorithm is iterative, because a recursion would be as deep as the longest path.
     """
     index: dict[str, int] = {}
     low: dict[str, int] = {}

@@ -1,13 +1,14 @@
-"""Validation of graphs: all problems are reported together, before anything runs.
+"""Validation of graphs. All problems are reported together, before anything runs.
 
-A problem is *fatal* if a part cannot work at all, e.g. a node whose parameters cannot be injected. A problem of *shape*
-concerns the connections of parts, e.g. an edge to an unknown node; `strict=False` turns these into warnings, because
-programs written for less strict libraries contain some. Each check is an independent generator of sentences, and their
-problems are reported in the order of the checks. Unreachable nodes are an exception: they usually follow from a
-misspelt name, so they are reported only if the shape has no other problem.
+A problem is *fatal* if a node or schema cannot work at all, for example a node whose parameters cannot be injected. A
+problem of *structure* concerns the connections between nodes, for example an edge to an unknown node. With
+`strict=False`, problems of structure are only warnings, because programs that were written for less strict libraries
+contain such problems. Each check is an independent generator of sentences, and problems are reported in the order of
+the checks. Unreachable nodes are an exception: they are usually the consequence of a misspelt name, so they are
+reported only if there is no other problem of structure.
 
-A check must not reject a graph that could work. The targets of a Command are unknown without a hint or `destinations`,
-so a node without declared targets may lead anywhere (`_successors`).
+A check must not reject a graph that could work. Unless a return hint or `destinations` declares the targets of a node's
+Commands, they are unknown, so the node may lead to any node (`_successors`).
 """
 
 from __future__ import annotations
@@ -34,19 +35,23 @@ class Problems:
     """The problems of a graph, in the order of the checks."""
 
     fatal: tuple[str, ...]
-    shape: tuple[str, ...]
+    structure: tuple[str, ...]
 
 
 def find_problems(
     graph: Graph, *, interrupts: Sequence[str] = (), entered: Sequence[str] = (), has_store: bool = True
 ) -> Problems:
-    """Return all problems of a graph. `interrupts` and `entered` are names of nodes, which are checked too."""
+    """Return all problems of a graph.
+
+    `interrupts` are the names of nodes with breakpoints, and `entered` the names of nodes that run although no edge
+    leads to them. Both are checked as well.
+    """
     fatal = [
         *_schema_problems(graph),
         *(problem for node in graph.nodes.values() for problem in _node_problems(graph, node, has_store)),
         *_tag_problems(graph),
     ]
-    shape = [
+    structure = [
         *(problem for name in graph.nodes for problem in _name_problems(name)),
         *_alias_problems(graph),
         *_edge_problems(graph),
@@ -55,7 +60,7 @@ def find_problems(
         *_entry_problems(graph),
         *_conflict_problems(graph),
     ]
-    return Problems(tuple(fatal), tuple(shape or _unreachable(graph, entered)))
+    return Problems(tuple(fatal), tuple(structure or _unreachable(graph, entered)))
 
 
 def _schema_problems(graph: Graph) -> Iterator[str]:
@@ -73,9 +78,9 @@ def _schema_problems(graph: Graph) -> Iterator[str]:
 
 
 def _node_problems(graph: Graph, node: Node, has_store: bool) -> Iterator[str]:
-    for option, kinds in (("join", typing.get_args(Join)), ("memory", typing.get_args(Memory))):
-        if getattr(node, option) not in kinds:
-            yield f"Node {node.name!r}: unknown {option} {getattr(node, option)!r}. Kinds: {', '.join(kinds)}."
+    for option, choices in (("join", typing.get_args(Join)), ("memory", typing.get_args(Memory))):
+        if getattr(node, option) not in choices:
+            yield f"Node {node.name!r}: unknown {option} {getattr(node, option)!r}. Choices: {', '.join(choices)}."
     if node.memory in ("thread", "none") and not node.is_subgraph:
         yield f"Node {node.name!r}: memory={node.memory!r} is for subgraphs, and this node is a function."
     for channel in node.on:
@@ -94,15 +99,15 @@ def _node_problems(graph: Graph, node: Node, has_store: bool) -> Iterator[str]:
 
 
 def _policy_problems(node: Node) -> Iterator[str]:
-    """Report invalid policies of a node, and invalid combinations of them."""
-    if not any(getattr(node, option) for option in _CHECKED):
+    """Report invalid policies of a node, and policies that exclude each other."""
+    if not any(getattr(node, option) for option in _CHECKED_OPTIONS):
         return
     name = f"Node {node.name!r}"
-    for option, kind in _POLICIES.items():
+    for option, cls in _POLICY_CLASSES.items():
         value: object = getattr(node, option)
         for policy in cast(tuple[object, ...], value) if isinstance(value, tuple) else (value,):
-            if policy is not None and not isinstance(policy, kind):
-                yield f"{name}: {option}= is {policy!r}. Pass a {kind.__name__}(...)."
+            if policy is not None and not isinstance(policy, cls):
+                yield f"{name}: {option}= is {policy!r}. Pass a {cls.__name__}(...)."
     if node.max_concurrency is not None and not _is_count(node.max_concurrency):
         yield f"{name}: max_concurrency is {node.max_concurrency!r}. Pass an integer of at least 1."
     if node.inline and node.timeout is not None:
@@ -110,7 +115,10 @@ def _policy_problems(node: Node) -> Iterator[str]:
     if isinstance(node.timeout, TimeoutPolicy) and _has_useless_idle_timeout(node.timeout):
         yield f"{name}: idle_timeout is longer than run_timeout, so it can never apply. Shorten it, or remove it."
     if node.memory == "thread" and node.cache_policy is not None:
-        yield f"{name} has memory='thread' and a cache policy, but a cached result does not change memory. Remove one."
+        yield (
+            f"{name} has memory='thread' and a cache policy, but a cached result does not change the memory of the "
+            f"subgraph. Remove one of them."
+        )
 
 
 def _has_useless_idle_timeout(timeout: TimeoutPolicy) -> bool:
@@ -118,14 +126,14 @@ def _has_useless_idle_timeout(timeout: TimeoutPolicy) -> bool:
     return run is not None and idle is not None and as_seconds(idle) > as_seconds(run)
 
 
-_POLICIES = {
+_POLICY_CLASSES = {
     "retry_policy": RetryPolicy,
     "timeout": TimeoutPolicy,
     "cache_policy": CachePolicy,
     "rate_limit": RateLimit,
     "circuit_breaker": CircuitBreaker,
 }
-_CHECKED = (*_POLICIES, "max_concurrency", "inline")
+_CHECKED_OPTIONS = (*_POLICY_CLASSES, "max_concurrency", "inline")
 
 
 def _is_count(value: object) -> bool:
@@ -133,7 +141,7 @@ def _is_count(value: object) -> bool:
 
 
 def _access_problems(graph: Graph, node: Node) -> Iterator[str]:
-    """Report unknown fields that a node declares to read or write."""
+    """Report unknown fields in the `reads` and `writes` of a node."""
     for verb, names in (("reads", node.reads), ("writes", node.writes)):
         for name in names or ():
             if name not in graph.fields and name not in graph.schema.managed and graph.schema.closed:
@@ -142,7 +150,7 @@ def _access_problems(graph: Graph, node: Node) -> Iterator[str]:
 
 
 def _conflict_problems(graph: Graph) -> Iterator[str]:
-    """Report fields without a reducer that two nodes of one superstep declare to write."""
+    """Report fields without a reducer that two nodes declare to write, if both always run in the same superstep."""
     for source, ends in graph.edges.items():
         siblings = [graph.nodes[end] for end in ends if end in graph.nodes and graph.nodes[end].join == "any"]
         for index, first in enumerate(siblings):
@@ -170,9 +178,9 @@ def _tag_problems(graph: Graph) -> Iterator[str]:
 
 def _parameter_problems(owner: str, action: object, has_store: bool) -> Iterator[str]:
     try:
-        parameters = read_parameters(action)  # pyright: ignore  # checked to be callable by the builder
+        parameters = read_parameters(action)  # pyright: ignore  # the builder has checked that it is callable
     except (TypeError, ValueError):
-        return  # a builtin without a signature is called with the state
+        return  # a builtin without a signature, which is called with the state
     for name in parameters.unknown:
         guess = nearest(name, INJECTABLE)
         yield (
@@ -194,7 +202,7 @@ def _name_problems(name: str) -> Iterator[str]:
 
 
 def _alias_problems(graph: Graph) -> Iterator[str]:
-    """Report aliases that do not identify one node of a saved thread."""
+    """Report aliases that would make the names of nodes in saved threads ambiguous."""
     owners: dict[str, str] = {}
     for node in graph.nodes.values():
         for alias in node.aliases:
@@ -250,7 +258,11 @@ def _reference_problems(graph: Graph, interrupts: Sequence[str], entered: Sequen
 def _references(
     graph: Graph, interrupts: Sequence[str], entered: Sequence[str]
 ) -> Iterator[tuple[str, str, Container[str]]]:
-    """Yield each reference to a node: the subject of a sentence about it, the name, and other names allowed there."""
+    """Yield a tuple for each reference to a node.
+
+    Its elements are the subject of a sentence about the reference, the name, and the names that are allowed there
+    although they are not nodes.
+    """
     for source, branches in graph.branches.items():
         yield "The conditional edge from", source, (START,)
         for branch in branches:
@@ -289,28 +301,31 @@ def _unreachable(graph: Graph, entered: Sequence[str]) -> Iterator[str]:
 
 
 def _successors(graph: Graph, source: str) -> Iterable[str]:
-    """Return the nodes that may follow a node: all, if it has no edges and may return a Command to any node."""
+    """Return the nodes that may follow a node: all nodes if it has no edges and may return a Command to any node."""
     successors = graph.successors[source]
     node = graph.nodes.get(source)
     if successors or node is None or node.destinations is not None:
         return successors
-    if node.is_subgraph and not _may_command_parent(cast(SubgraphLike, node.action).graph):
+    if node.is_subgraph and not _may_return_parent_command(cast(SubgraphLike, node.action).graph):
         return successors
-    return () if has_declared_end(graph, node) else graph.nodes
+    return () if _is_end_of_path(graph, node) else graph.nodes
 
 
-def _may_command_parent(graph: Graph) -> bool:
-    """Return whether a node of a subgraph may return a Command for the parent, according to its return hint."""
-    return any(not node.is_subgraph and _may_command(node) for node in graph.nodes.values())
+def _may_return_parent_command(graph: Graph) -> bool:
+    """Return whether a node of a subgraph may return a Command for the parent graph, according to its return hint."""
+    return any(not node.is_subgraph and _may_return_command(node) for node in graph.nodes.values())
 
 
-def _may_command(node: Node) -> bool:
+def _may_return_command(node: Node) -> bool:
     returns = return_hint(node.action)
     return returns is None or may_go_anywhere(returns) or declared_by_hint(returns) is not None
 
 
-def has_declared_end(graph: Graph, node: Node) -> bool:
-    """Return whether the path is declared to end at a node: by an edge to END, or by a hint without Command."""
+def _is_end_of_path(graph: Graph, node: Node) -> bool:
+    """Return whether a node without known successors ends its path, rather than choosing any node by a Command.
+
+    It does if it has an edge, which then leads to END, or a return hint, which then permits no Command.
+    """
     if node.name in graph.edges or node.name in graph.branches or node.name in graph.joins_by_start:
         return True
     return return_hint(node.action) is not None

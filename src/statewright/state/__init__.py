@@ -1,4 +1,4 @@
-"""State schemas: classes or dicts of reducers as channels, updates as writes, validation, JSON Schema."""
+"""State schemas, which are read from classes or dicts, conversion of updates to writes, validation and JSON Schema."""
 
 from statewright.channels import add_messages
 from statewright.state.fields import Derived, Field, Managed, may_hold_container

@@ -1,4 +1,4 @@
-"""Fields of schemas: stored ones, with type, channel and initial value, and those that are computed when read."""
+"""The fields of schemas: stored fields, which have a type, a channel and an initial value, and computed fields."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from statewright.channels import CONTAINERS, Channel, LastValue, channel_for, is
 from statewright.errors import InvalidSchema
 
 Start = Callable[[], Any]
+"""Returns a new initial value."""
 
 _CONCRETE: dict[Any, type] = {
     collections.abc.Sequence: list,
@@ -26,15 +27,15 @@ _CONCRETE: dict[Any, type] = {
     collections.abc.Mapping: dict,
     collections.abc.MutableMapping: dict,
 }
-"""The types whose empty value is the initial value of a field with an abstract collection type."""
+"""The class whose empty instance is the initial value of a field, by the abstract collection type of the field."""
 
 _QUALIFIERS = {"Required", "NotRequired", "ReadOnly"}
-"""By name, since those of typing and typing_extensions are different objects."""
+"""The names of qualifiers. They are compared by name, because typing and typing_extensions have different objects."""
 
 
 @dataclass(frozen=True)
 class Constant:
-    """Factory of a field's default: a deep copy, since a default may be mutable."""
+    """A factory that returns a deep copy of a field's default value, which may be mutable."""
 
     value: Any
 
@@ -44,14 +45,14 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a schema."""
+    """A stored field of a schema."""
 
     name: str
     hint: Any
-    """The type without Annotated and qualifiers such as Required; Any if none is declared."""
+    """The type, without Annotated and qualifiers such as Required; Any if none is declared."""
     channel: Channel
     start: Start | None
-    """The factory of the initial value; None if the field declares no default."""
+    """The factory of the declared default; None if no default is declared."""
 
     @property
     def has_reducer(self) -> bool:
@@ -60,7 +61,10 @@ class Field:
 
 
 class Managed:
-    """A field that is computed from the current step and the step at which the recursion limit is reached."""
+    """A field that is computed from the number of the superstep, such as `RemainingSteps`.
+
+    `compute` receives the number of the current superstep and the number at which the recursion limit is reached.
+    """
 
     __slots__ = ("compute", "name")
 
@@ -88,7 +92,10 @@ class Derived:
 
 
 def read_field(name: str, annotation: Any, default: Start | None = None) -> Field | Managed | Derived:
-    """Return the field that an annotation declares. Raises InvalidSchema for two reducers, or for an invalid one."""
+    """Return the field that an annotation declares; `default` is the factory of its default.
+
+    Raises InvalidSchema if the annotation has two reducers, or a reducer that is not valid.
+    """
     hint, metadata = split_annotation(annotation)
     managed = next((entry for entry in metadata if isinstance(entry, Managed)), None)
     if managed is not None:
@@ -109,7 +116,7 @@ def read_field(name: str, annotation: Any, default: Start | None = None) -> Fiel
 
 
 def split_annotation(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return the type of an annotation without qualifiers, and the metadata of Annotated."""
+    """Return the type in an annotation, without qualifiers, and the metadata of Annotated."""
     metadata: tuple[Any, ...] = ()
     while True:
         origin = typing.get_origin(annotation)
@@ -123,15 +130,15 @@ def split_annotation(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def concrete_class(hint: Any) -> Any:
-    """Return the class to call for an initial value, e.g. `list` for `Sequence[str]`."""
+    """Return the class whose empty instance can be an initial value, such as `list` for `Sequence[str]`."""
     origin = typing.get_origin(hint) or hint
     return _CONCRETE.get(origin, origin)
 
 
 def may_hold_container(hint: Any) -> bool:
-    """Return whether a value of this type may be exactly a `list`, `dict` or `set`; True if the type leaves it open.
+    """Return whether the class of a value of this type may be exactly `list`, `dict` or `set`.
 
-    The type is trusted: the values of an `int` field are never inspected.
+    Return True if the type does not determine it. Values are assumed to have the declared type.
     """
     hint, _ = split_annotation(hint)
     origin = typing.get_origin(hint)
@@ -141,23 +148,23 @@ def may_hold_container(hint: Any) -> bool:
         return False
     if hasattr(hint, "__supertype__"):  # a NewType
         return may_hold_container(hint.__supertype__)
-    kind = origin or hint
-    if kind is Any or not isinstance(kind, type) or typing.is_typeddict(kind) or hasattr(kind, "__required_keys__"):
+    cls = origin or hint
+    if cls is Any or not isinstance(cls, type) or typing.is_typeddict(cls) or hasattr(cls, "__required_keys__"):
         return True
     try:
-        return any(issubclass(container, kind) for container in CONTAINERS)
+        return any(issubclass(container, cls) for container in CONTAINERS)
     except TypeError:  # a protocol with attributes
         return True
 
 
 def initial_value_factory(hint: Any) -> Start | None:
-    """Return the factory of the initial value of a field with a reducer; None if the type needs arguments."""
+    """Return a factory of empty values of a type, for a field with a reducer; None if the type needs arguments."""
     factory = concrete_class(hint)
     if not isinstance(factory, type) or factory in (types.UnionType, object, type(None)):
         return None
     try:
         cast(Start, factory)()
-    except Exception:  # a user-defined class may raise anything; then the first update becomes the value
+    except Exception:  # a user-defined class may raise anything; without a factory, the first update becomes the value
         return None
     return factory
 

@@ -1,4 +1,4 @@
-"""JSON Schema of the input and output of graphs, for all kinds of schema classes."""
+"""JSON Schemas of the input, output and context of graphs, from all kinds of schema classes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from statewright.state.validate import allow_any_class, is_required, modern_type
 
 
 def json_schema(schema: StateSchema, fields: Mapping[str, Field], *, title: str) -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of a state schema; `fields` are the merged fields of the graph's schemas."""
+    """Return the JSON Schema (draft 2020-12) of a state schema.
+
+    `fields` are the merged fields of all schemas of the graph, by name. Their types replace those in `schema`.
+    """
     if schema.kind is SchemaKind.PYDANTIC:
         return {**schema.source.model_json_schema(), "title": title}
     if schema.kind is SchemaKind.ROOT:
@@ -22,7 +25,10 @@ def json_schema(schema: StateSchema, fields: Mapping[str, Field], *, title: str)
 
 
 def _object_schema(schema: StateSchema, fields: Mapping[str, Field], title: str) -> dict[str, Any]:
-    """Return an object schema with a property for each field. A single adapter lets them share definitions."""
+    """Return an object schema with a property for each field.
+
+    One pydantic adapter creates the whole schema, so that its properties share definitions.
+    """
     from typing_extensions import TypedDict
 
     hints = {name: _json_hint(fields.get(name, field)) for name, field in schema.fields.items()}
@@ -46,12 +52,15 @@ def _is_field_required(schema: StateSchema, field: Field) -> bool:
 
 def _json_hint(field: Field) -> Any:
     if isinstance(field.channel, Messages):
-        return list[dict[str, Any]]  # messages in their JSON form
+        return list[dict[str, Any]]  # messages as JSON objects
     return modern_typeddict(unqualified(field.hint))
 
 
 def hint_json_schema(hint: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a type; a mapping is one already. Classes unknown to pydantic accept any value."""
+    """Return the JSON Schema of a type. A mapping is assumed to be a JSON Schema, and is returned as a dict.
+
+    A class that pydantic does not know becomes a schema that accepts any value.
+    """
     if isinstance(hint, Mapping):
         return dict(cast("Mapping[str, Any]", hint))
     from pydantic.json_schema import GenerateJsonSchema  # slow to import
@@ -64,5 +73,5 @@ def hint_json_schema(hint: Any) -> dict[str, Any]:
 
 
 def context_json_schema(source: Any) -> dict[str, Any] | None:
-    """Return the JSON Schema of a context class; None if there is no class."""
+    """Return the JSON Schema of a context schema; None if there is none."""
     return None if source is None else hint_json_schema(source)

@@ -1,10 +1,10 @@
-"""A prebuilt state, and prebuilt fields."""
+"""A prebuilt state schema, and prebuilt computed fields."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
+from typing_extensions import TypedDict  # pydantic refuses `typing.TypedDict` below Python 3.12
 
 from statewright.channels import add_messages
 from statewright.messages import Message
@@ -18,6 +18,6 @@ class MessagesState(TypedDict):
 
 
 IsLastStep = Annotated[bool, Managed("IsLastStep", lambda step, stop: step >= stop - 1)]
-"""True in the last superstep that the recursion limit allows."""
+"""True in the last superstep that the recursion limit permits."""
 RemainingSteps = Annotated[int, Managed("RemainingSteps", lambda step, stop: stop - step)]
-"""The number of supersteps that the recursion limit allows, this one included."""
+"""The number of supersteps that the recursion limit still permits, including the current one."""

@@ -1,8 +1,9 @@
-"""Schemas of states, read from classes or dicts of reducers.
+"""State schemas, which are read from classes or from dicts of reducers.
 
-A schema is read from a TypedDict, a dataclass, a pydantic model, or a dict from names to reducers, channels or types.
-With any other type the state is a single value of that type, the *root*. Classes are closed. A dict is open unless
-`closed=True`: undeclared keys are permitted, and their updates overwrite.
+A schema is read from a TypedDict, a dataclass, a pydantic model, or a dict from field names to reducers, channels or
+types. If it is any other type, the state is a single value of this type, which is called the *root*. Schemas are
+*closed* or *open*: an open schema permits undeclared fields, whose updates replace their values. Schemas from classes
+are closed. Schemas from dicts are open unless `closed=True`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ROOT = "__root__"
 
 
 class SchemaKind(Enum):
-    """The kind of class that a schema was read from, and that a node receives."""
+    """The kind of class from which a schema was read, and of which nodes receive an instance."""
 
     MAPPING = "mapping"
     DATACLASS = "dataclass"
@@ -32,37 +33,43 @@ class SchemaKind(Enum):
 
 
 class StateSchema:
-    """The fields of a state, as channels.
+    """The fields of a state, with their channels.
 
-    It can be created directly, `StateSchema({"messages": append, "count": lambda old, new: old + new})`, or read from
-    a class by `read_schema`.
+    Create it directly, `StateSchema({"messages": append, "count": lambda old, new: old + new})`, or read it from a
+    class with `read_schema`.
     """
 
     def __init__(self, entries: Mapping[str, object] | None = None, *, closed: bool = False) -> None:
         self.kind = SchemaKind.MAPPING
         self.source: Any = None
-        """The user's class; None for a dict."""
+        """The class from which the schema was read; None if there is none."""
         self.name = "State"
         self.closed = closed
+        """True if undeclared fields are not permitted."""
         self.fields: dict[str, Field] = {}
+        """The stored fields, by name."""
         self.managed: dict[str, Managed] = {}
+        """The fields that are computed from the number of the superstep, by name."""
         self.derived: dict[str, Derived] = {}
-        """Fields that are computed when a result is read."""
+        """The fields that are computed when a result is read, by name."""
         for name, entry in (entries or {}).items():
             self.register_reducer(name, entry)
 
     @property
     def channels(self) -> dict[str, Channel]:
-        """The channel of each stored field."""
+        """The channels of the stored fields, by name."""
         return {name: field.channel for name, field in self.fields.items()}
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The names of all fields that a node can read, computed ones last."""
+        """The names of all fields that a node can read: the stored fields, followed by computed fields."""
         return (*self.fields, *self.managed)
 
     def register_reducer(self, name: str, reducer: object) -> StateSchema:
-        """Declare how a field merges updates: by a reducer, a channel or its class; with a type, updates overwrite."""
+        """Declare how updates of a field are merged, and return the schema.
+
+        `reducer` is a reducer function, a channel or a class of channels. If it is a type, updates replace the value.
+        """
         if is_reducer(reducer):
             annotation: Any = typing.Annotated[Any, reducer]
         elif reducer in (None, Any) or isinstance(reducer, type) or typing.get_origin(reducer) is not None:
@@ -76,7 +83,7 @@ class StateSchema:
         return self
 
     def add(self, name: str, annotation: Any, default: Start | None = None) -> None:
-        """Add the field that an annotation describes."""
+        """Add a field with this annotation; `default` is the factory of its default."""
         field = read_field(name, annotation, default)
         if isinstance(field, Managed):
             self.managed[name] = field
@@ -86,7 +93,7 @@ class StateSchema:
             self.fields[name] = field
 
     def instance(self, values: Mapping[str, Any]) -> Any:
-        """Return the values as an instance of the user's class. All fields must have values or defaults."""
+        """Return an instance of the user's class with these values. Fields without a default must have a value."""
         return self.source(**values)
 
     def __repr__(self) -> str:
@@ -94,10 +101,10 @@ class StateSchema:
 
 
 def read_schema(source: Any, problems: list[InvalidSchema] | None = None, *, closed: bool = False) -> StateSchema:
-    """Return the schema that `source` describes; a dict is open unless `closed`.
+    """Return the schema that a class or dict describes. `closed` applies to dicts.
 
-    Raises InvalidSchema for an invalid field. With `problems` the errors are added there instead, and an invalid field
-    is treated as one without a reducer, so that all problems are found together.
+    Raises InvalidSchema for an invalid field. If `problems` is given, errors are added to this list instead, and an
+    invalid field is treated as a field without a reducer, so that all problems are found together.
     """
     if isinstance(source, StateSchema):
         return source
@@ -129,15 +136,15 @@ def _read_source(source: Any, invalid: list[InvalidSchema], *, closed: bool) -> 
                 schema.fields[name] = Field(name, Any, LastValue(), None)
     except InvalidSchema as error:  # the class as a whole cannot be read
         invalid.append(error)
-        return StateSchema()  # open, since its fields are unknown
+        return StateSchema()  # an open schema, because the fields are unknown
     return schema
 
 
 def merge_fields(schemas: Iterable[StateSchema], problems: list[InvalidSchema] | None = None) -> dict[str, Field]:
-    """Return one field for each name in any of the schemas.
+    """Return the fields of all schemas, by name.
 
-    A declaration with a reducer takes precedence over one without. Two different reducers are InvalidSchema, which is
-    raised, or added to `problems`.
+    If several schemas declare a field, a declaration with a reducer takes precedence. Raises InvalidSchema if two
+    declarations have different reducers. If `problems` is given, the error is added to this list instead.
     """
     merged: dict[str, Field] = {}
     for schema in schemas:
@@ -157,6 +164,7 @@ def merge_fields(schemas: Iterable[StateSchema], problems: list[InvalidSchema] |
 
 
 _Fields = Iterable[tuple[str, Any, Start | None]]
+"""The name of each field, its annotation, and the factory of its default."""
 
 
 def _fields_of(source: Any) -> tuple[SchemaKind, _Fields]:
@@ -175,17 +183,17 @@ def _fields_of(source: Any) -> tuple[SchemaKind, _Fields]:
 
 
 def is_pydantic(source: Any) -> bool:
-    """Return whether `source` is a pydantic model class, without loading pydantic."""
+    """Return whether `source` is a pydantic model class, without importing pydantic."""
     return isinstance(source, type) and hasattr(source, "model_fields") and hasattr(source, "model_validate")
 
 
 def known_keys(source: Any) -> frozenset[str] | None:
-    """Return the keys that a mapping for an instance of a class may have; None if it may have any."""
+    """Return the keys that a mapping for creating an instance of a class may have; None if any key is valid."""
     if is_pydantic(source):
         aliases = [alias for info in source.model_fields.values() for alias in (info.alias, info.validation_alias)]
         handles_extra = source.model_config.get("extra") is not None
         if handles_extra or any(not isinstance(alias, str | None) for alias in aliases):
-            return None  # the model itself decides about further keys, or an alias is a path instead of a key
+            return None  # the model's configuration decides about other keys, or an alias is a path rather than a key
         return frozenset((*source.model_fields, *filter(None, aliases)))
     if isinstance(source, type) and dataclasses.is_dataclass(source):
         return frozenset(inspect.signature(source).parameters)
@@ -195,7 +203,7 @@ def known_keys(source: Any) -> frozenset[str] | None:
 
 
 def _is_foreign_typeddict(source: Any) -> bool:
-    """Return whether a class is a TypedDict of typing_extensions, which `typing.is_typeddict` ignores."""
+    """Return whether a class is a TypedDict of typing_extensions, which `typing.is_typeddict` does not recognize."""
     return isinstance(source, type) and hasattr(source, "__total__") and hasattr(source, "__required_keys__")
 
 
@@ -205,7 +213,7 @@ def _hints(source: Any) -> dict[str, Any]:
     except NameError as error:
         raise InvalidSchema(
             f"The annotations of {source.__qualname__} cannot be resolved: {error}. "
-            f"Define what they name at module level, above the class."
+            f"Define the missing name at module level, above the class."
         ) from error
 
 
@@ -226,6 +234,6 @@ def _pydantic_fields(source: Any) -> _Fields:
         if info.is_required():
             yield name, hints[name], None
         else:
-            takes_data = getattr(info, "default_factory_takes_validated_data", False)
-            # A default factory that takes the other fields needs an instance, so it cannot give an initial value.
-            yield name, hints[name], None if takes_data else info.default_factory or Constant(info.default)
+            needs_other_fields = getattr(info, "default_factory_takes_validated_data", False)
+            # A default factory that needs the values of other fields cannot be called for an initial value.
+            yield name, hints[name], None if needs_other_fields else info.default_factory or Constant(info.default)

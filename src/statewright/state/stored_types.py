@@ -15,16 +15,16 @@ from statewright.state.schema import StateSchema
 
 
 def stored_types(schemas: Iterable[StateSchema], hints: Iterable[Any] = ()) -> frozenset[type]:
-    """Return the user-defined classes in the fields of schemas, or in `hints`, at any depth.
+    """Return the user-defined classes in the annotations of schemas, or in `hints`, at any depth.
 
-    Dataclasses, pydantic models, Enums and NamedTuples can always be saved; other classes only if a codec is
-    registered, otherwise the saver raises. Classes that are unlikely to have instances are left out: protocols,
-    abstract classes, and bases of other classes.
+    Values of dataclasses, pydantic models, Enums and NamedTuples can always be saved. For other classes, the saver
+    raises an error unless a codec is registered. Classes that probably have no instances of their own are left out:
+    protocols, abstract classes, and base classes.
     """
     classes: set[type[Any]] = set()
     for schema in schemas:
         for field in schema.fields.values():
-            if type(field.channel) is not Untracked:  # never saved
+            if type(field.channel) is not Untracked:  # untracked fields are never saved
                 _collect_classes(field.hint, classes, set())
     for hint in hints:
         _collect_classes(hint, classes, set())
@@ -32,46 +32,49 @@ def stored_types(schemas: Iterable[StateSchema], hints: Iterable[Any] = ()) -> f
 
 
 def _collect_classes(hint: Any, classes: set[type[Any]], seen: set[int]) -> None:
-    """Add the classes in an annotation, and those in the annotations of their fields."""
+    """Add the classes in an annotation, and the classes in the annotations of their fields, to `classes`.
+
+    `seen` contains the object ids of the annotations that have been visited.
+    """
     if id(hint) in seen:
         return
     seen.add(id(hint))
-    for part in get_args(hint):
-        _collect_classes(part, classes, seen)
+    for argument in get_args(hint):
+        _collect_classes(argument, classes, seen)
     if isinstance(hint, type) and hint.__module__ != "builtins":
-        kind = cast("type[Any]", hint)
-        if _has_generic_codec(kind) or _is_user_defined(kind):
-            classes.add(kind)
-        for part in () if issubclass(kind, Enum) else _hints(kind).values():
-            _collect_classes(part, classes, seen)
+        cls = cast("type[Any]", hint)
+        if _has_generic_codec(cls) or _is_user_defined(cls):
+            classes.add(cls)
+        for field_hint in () if issubclass(cls, Enum) else _hints(cls).values():
+            _collect_classes(field_hint, classes, seen)
 
 
-def _is_user_defined(kind: type[Any]) -> bool:
+def _is_user_defined(cls: type[Any]) -> bool:
     """Return whether a class is user-defined and may have instances in a state."""
-    module = kind.__module__.partition(".")[0]
+    module = cls.__module__.partition(".")[0]
     if module == "statewright" or (module in sys.stdlib_module_names and module != "__main__"):
         return False
-    is_base = inspect.isabstract(kind) or getattr(kind, "_is_protocol", False) or bool(kind.__subclasses__())
-    return not (is_base or hasattr(kind, "__required_keys__"))
+    is_base = inspect.isabstract(cls) or getattr(cls, "_is_protocol", False) or bool(cls.__subclasses__())
+    return not (is_base or hasattr(cls, "__required_keys__"))
 
 
-def _has_generic_codec(kind: type[Any]) -> bool:
-    """Return whether values of a user-defined class can be saved without registering a codec."""
-    if kind.__module__.partition(".")[0] == "statewright":
+def _has_generic_codec(cls: type[Any]) -> bool:
+    """Return whether values of a user-defined class can be saved although no codec is registered for it."""
+    if cls.__module__.partition(".")[0] == "statewright":
         return False  # classes of this library have codecs
-    if issubclass(kind, Enum) or hasattr(kind, "model_fields") or dataclasses.is_dataclass(kind):
+    if issubclass(cls, Enum) or hasattr(cls, "model_fields") or dataclasses.is_dataclass(cls):
         return True
-    return issubclass(kind, tuple) and hasattr(cast(Any, kind), "_fields")
+    return issubclass(cls, tuple) and hasattr(cast(Any, cls), "_fields")
 
 
-def _hints(kind: type[Any]) -> Mapping[str, Any]:
+def _hints(cls: type[Any]) -> Mapping[str, Any]:
     """Return the annotations of the fields of a class; empty if it has none, or if they cannot be resolved."""
-    if not (_has_generic_codec(kind) or hasattr(kind, "__required_keys__")):
+    if not (_has_generic_codec(cls) or hasattr(cls, "__required_keys__")):
         return {}
-    fields = getattr(kind, "model_fields", None)
+    fields = getattr(cls, "model_fields", None)
     if fields is not None:
         return {name: field.annotation for name, field in cast("dict[str, Any]", fields).items()}
     try:
-        return typing.get_type_hints(kind)
-    except Exception:  # names that exist only for type checkers
+        return typing.get_type_hints(cls)
+    except Exception:  # the annotations may contain names that are defined only for type checkers
         return {}

@@ -1,8 +1,9 @@
-"""Conversion of updates to writes, the only way to change channels.
+"""Conversion of updates to writes, which are the only way to change channels.
 
-An update is a mapping, an instance of an annotated class, a sequence of pairs, a message if the state consists of
-messages, or any value if the state is a single value. Unknown keys are dropped with a warning, refused, or dropped
-silently, depending on the option `unknown_keys`. `graph/answer.py` handles the other results of nodes.
+An update is a mapping, an instance of a dataclass or pydantic model, or a sequence of `(field, value)` pairs. If the
+state consists of messages, it may also be a message or a list of messages. If the state is a single value, it is any
+value. Depending on the option `unknown_keys`, unknown keys are dropped with a warning, refused, or dropped silently.
+`graph/node_output.py` handles the other values that nodes may return.
 """
 
 from __future__ import annotations
@@ -19,24 +20,25 @@ from statewright.text import short_repr
 
 UnknownKeys = Literal["warn", "error", "drop"]
 Writes = dict[str, Any] | list[tuple[str, Any]]
-"""A dict if each channel is written once, which is nearly always the case; otherwise pairs in order."""
+"""A dict of updates by channel if each channel is written once, which is nearly always so; otherwise pairs, in order.
+"""
 
 
 class IdSource(Protocol):
-    """A source of derived ids: a task, or a part of its result."""
+    """An object from whose id the ids of new messages are derived: a task, or one of several results of a task."""
 
     @property
     def id(self) -> str:
-        """The prefix of derived ids. It may be expensive, so it is read only if ids are needed."""
+        """The prefix of derived ids. It is read only if it is needed, because it may be slow to compute."""
         ...
 
 
 Check = Callable[[dict[str, Any]], dict[str, Any]]
-"""Validates an update, and returns it. Raises InvalidUpdateError."""
+"""Validates an update and returns it, possibly converted. Raises InvalidUpdateError."""
 
 
 class UpdateReader:
-    """Turns updates into writes to the channels of one graph."""
+    """Converts updates to writes to the channels of one graph."""
 
     def __init__(
         self,
@@ -51,54 +53,55 @@ class UpdateReader:
         self._closed = closed
         self._unknown_keys = unknown_keys
         self._bare_messages = bare_messages
-        """The channel for messages that are returned without a mapping, if the graph permits that."""
+        """The field for messages that nodes return without naming a field; None if that is not permitted."""
         self._check = check
-        self._preparing = tuple((name, channel) for name, channel in channels.items() if channel.prepares)
-        self._root = ROOT in channels
-        self._converts = bool(self._preparing) or check is not None
-        is_simple = closed and not (self._converts or self._root or bare_messages)
+        self._preparing_channels = tuple((name, channel) for name, channel in channels.items() if channel.prepares)
+        self._is_root = ROOT in channels
+        """True if the state is a single value."""
+        self._converts = bool(self._preparing_channels) or check is not None
+        is_simple = closed and not (self._converts or self._is_root or bare_messages)
         self.plain_keys = self._known if is_simple else None
-        """If a dict has no other keys than these, it is already its own writes; None if all updates need `read`."""
+        """A dict that has only these keys need not be converted to writes. None if every update must be converted."""
         self._warned: set[tuple[str, str]] = set()
         self.refused = 0
-        """The number of refused updates, for the metric graph_invalid_update_errors_total."""
+        """The number of updates that were refused, for the metric graph_invalid_update_errors_total."""
 
     def read(self, update: Any, node: str, ids: IdSource) -> dict[str, Any]:
-        """Return the writes of an update.
+        """Return the writes of an update that `node` has returned.
 
-        If nothing has to be converted, this is the update itself, which the caller must copy before storing it.
-        Raises InvalidUpdateError if the value is not an update.
+        If nothing has to be converted, the update itself is returned, and the caller must copy it before storing it.
+        New messages get ids derived from `ids`. Raises InvalidUpdateError if the value is not an update.
         """
-        is_mapping = type(update) is dict and not self._root and not self._bare_messages
+        is_mapping = type(update) is dict and not self._is_root and not self._bare_messages
         return self.read_fields(cast(dict[str, Any], update) if is_mapping else self._mapping(update, node), node, ids)
 
     def read_fields(self, mapping: dict[str, Any], node: str, ids: IdSource) -> dict[str, Any]:
-        """Return the writes of a mapping of fields."""
+        """Return the writes of an update that is a dict of values by field."""
         if self._closed and not mapping.keys() <= self._known:
-            mapping = self._without_unknown(mapping, node)
+            mapping = self._without_unknown_keys(mapping, node)
         return self._convert(mapping, ids) if self._converts else mapping
 
     def unknown_key_message(self, update: Any) -> str | None:
         """Return a message about the first unknown key of an input; None if all keys are permitted."""
-        is_open = self._root or not self._closed or self._unknown_keys == "drop"
+        is_open = self._is_root or not self._closed or self._unknown_keys == "drop"
         if is_open or not isinstance(update, Mapping):
             return None
         mapping = cast("Mapping[Any, Any]", update)
         if self._bare_messages and _is_bare_message(mapping, self._known):
             return None
         unknown = next((key for key in mapping if key not in self._known), None)
-        return None if unknown is None else self._unknown_key(unknown, "__start__")
+        return None if unknown is None else self._describe_unknown_key(unknown, "__start__")
 
     @property
     def takes_lists(self) -> bool:
-        """True if a list may be an update: the single value of the state, or messages."""
-        return self._root or self._bare_messages is not None
+        """True if a list can be an update: if the state is a single value, or consists of messages."""
+        return self._is_root or self._bare_messages is not None
 
     def _mapping(self, update: Any, node: str) -> dict[str, Any]:
-        """Return any form of update as a mapping of fields."""
+        """Return an update of any form as a dict of values by field."""
         if update is None:
             return {}
-        if self._root:
+        if self._is_root:
             return {ROOT: update}
         if self._bare_messages and _is_bare_message(update, self._known):
             return {self._bare_messages: update}
@@ -108,10 +111,10 @@ class UpdateReader:
         if values is None:
             values = _pairs(update)
         if values is None:
-            raise self._refusal(self._not_an_update(update, node))
+            raise self._refuse(self._describe_invalid_update(update, node))
         return values
 
-    def _not_an_update(self, update: Any, node: str) -> str:
+    def _describe_invalid_update(self, update: Any, node: str) -> str:
         value = f"{short_repr(update)} of type {type(update).__name__}"
         fields = ", ".join(map(repr, sorted(self._known))) or "none"
         if node == "__start__":
@@ -121,39 +124,41 @@ class UpdateReader:
             f"Return a mapping of fields, None, a Command or a Send. Fields: {fields}."
         )
 
-    def _without_unknown(self, update: Mapping[str, Any], node: str) -> dict[str, Any]:
+    def _without_unknown_keys(self, update: Mapping[str, Any], node: str) -> dict[str, Any]:
         unknown = [key for key in update if key not in self._known]
         for key in unknown:
-            message = self._unknown_key(key, node)
+            message = self._describe_unknown_key(key, node)
             if self._unknown_keys == "error":
-                raise self._refusal(message)
+                raise self._refuse(message)
             if self._unknown_keys == "warn" and (node, str(key)) not in self._warned:
                 self._warned.add((node, str(key)))
                 warnings.warn(f"{message} It was dropped.", UnknownKeyWarning, stacklevel=2)
         return {key: value for key, value in update.items() if key in self._known}
 
-    def _unknown_key(self, key: object, node: str) -> str:
+    def _describe_unknown_key(self, key: object, node: str) -> str:
         update = "The input" if node == "__start__" else f"The update from node {node!r}"
         return f"{update} has the unknown key {key!r}. " + suggestion(str(key), self._known, noun="Fields")
 
     def _convert(self, update: dict[str, Any], ids: IdSource) -> dict[str, Any]:
-        """Return the update with validated values, and prepared for channels that need that."""
+        """Return an update with values that are validated, and prepared by the channels that do so."""
         writes = update if self._check is None else self._check(update)
-        for name, channel in self._preparing:
+        for name, channel in self._preparing_channels:
             if name in update:
                 writes = dict(writes) if writes is update else writes
                 writes[name] = channel.prepare(writes[name], ids.id)
         return writes
 
-    def _refusal(self, message: str) -> InvalidUpdateError:
+    def _refuse(self, message: str) -> InvalidUpdateError:
+        """Count a refused update, and return the error to raise."""
         self.refused += 1
         return InvalidUpdateError(message)
 
 
 def instance_values(value: Any) -> dict[str, Any] | None:
-    """Return the fields of a dataclass or pydantic instance that are set; None for any other value.
+    """Return the values of the fields that are set in an instance of a dataclass or pydantic model, by field.
 
-    A field is not set if its value and its default are None, and it was not set explicitly in a pydantic model.
+    A field counts as not set if both its value and its default are None, unless a pydantic model has recorded that it
+    was set. Return None for any other value.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [(field.name, field.default is None) for field in dataclasses.fields(value)]
@@ -171,7 +176,7 @@ def instance_values(value: Any) -> dict[str, Any] | None:
 
 
 def _pairs(update: Any) -> dict[str, Any] | None:
-    """Return a sequence of (key, value) pairs as a dict; None for anything else."""
+    """Return a sequence of (key, value) pairs as a dict; return None for anything else."""
     if not isinstance(update, list | tuple):
         return None
     items = cast(list[Any], update)
@@ -182,5 +187,5 @@ def _pairs(update: Any) -> dict[str, Any] | None:
 
 
 def _is_bare_message(update: Any, known: frozenset[str]) -> bool:
-    """Return whether a result consists of messages, since it is not a mapping with a key of the schema."""
+    """Return whether an update is a message or a list of messages, rather than a mapping with a known key."""
     return not (isinstance(update, Mapping) and any(key in known for key in cast(Mapping[str, Any], update)))

@@ -1,8 +1,9 @@
-"""Validation of values against the types of a schema, by pydantic, which is loaded when it is first needed.
+"""Validation of values against the types in a schema.
 
-Most values can be seen to conform without pydantic: the type is `str`, and so is the value. Such a *glance* costs no
-import and about 100 ns. Only a value that does not pass it is validated by pydantic, which converts it or raises.
-Updates of fields with a reducer are not validated, because their type is known only to the reducer.
+For most values a simple test shows that they conform, for example that the type is `str` and the value is a `str`. Such
+a *fast check* takes about 100 ns. Only values that do not pass it are validated by pydantic, which converts them or
+raises an error, and which is not imported before it is needed. Updates of fields with a reducer are not validated,
+because only the reducer knows which types of updates it accepts.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from statewright.errors import InvalidUpdateError
 from statewright.state.fields import Field
 from statewright.state.schema import SchemaKind, StateSchema
 
-Glance = Callable[[Any], bool]
-_EXACT = (str, int, float, bool, bytes, type(None))
+FastCheck = Callable[[Any], bool]
+"""Returns True only for values that certainly conform to a type."""
+_SCALAR_TYPES = (str, int, float, bool, bytes, type(None))
 
 
 class FieldCheck:
@@ -28,13 +30,12 @@ class FieldCheck:
     def __init__(self, field: Field, annotation: Any = None) -> None:
         self._name = field.name
         self._annotation = field.hint if annotation is None else annotation
-        self.glance: Glance = (glance_for(field.hint) if annotation is None else None) or _never
-        """Returns True for values that certainly conform."""
+        self.certainly_conforms: FastCheck = (fast_check_for(field.hint) if annotation is None else None) or _never
         self._adapter: Any = None
 
     def __call__(self, value: Any) -> Any:
-        """Return the value, converted if its type needs it. Raises InvalidUpdateError."""
-        return value if self.glance(value) else self._validate(value)
+        """Return the value, converted to the type if needed. Raises InvalidUpdateError if that is not possible."""
+        return value if self.certainly_conforms(value) else self._validate(value)
 
     def _validate(self, value: Any) -> Any:
         from pydantic import ValidationError
@@ -53,9 +54,9 @@ class FieldCheck:
 
 
 def check_value(name: str, hint: Any, value: Any) -> Any:
-    """Return the value, converted to `hint` if needed. Raises InvalidUpdateError, which calls the value `name`.
+    """Return the value, converted to `hint` if needed. Raises InvalidUpdateError if that is not possible.
 
-    `hint` is a type, or a JSON Schema as a mapping.
+    `hint` is a type, or a JSON Schema as a mapping. `name` is the name of the value in the error.
     """
     if isinstance(hint, Mapping):
         return _check_json(name, cast("Mapping[str, Any]", hint), value)
@@ -63,15 +64,18 @@ def check_value(name: str, hint: Any, value: Any) -> Any:
 
 
 def check_schema(owner: str, schema: Any) -> None:
-    """Raise InvalidUpdateError if no value can be validated against `schema`; `owner` is the function it belongs to."""
+    """Raise InvalidUpdateError if `schema` is neither a type nor a JSON Schema against which values can be validated.
+
+    `owner` describes the function to which it was passed, for the error.
+    """
     if isinstance(schema, Mapping):
         _json_validator(owner, cast("Mapping[str, Any]", schema))
-    elif schema is not None and glance_for(schema) is None:
+    elif schema is not None and fast_check_for(schema) is None:
         try:
             type_adapter(schema)
         except Exception as error:
             raise InvalidUpdateError(
-                f"{owner} was called with schema={schema!r}, which is not a type that values can be validated against. "
+                f"{owner} was called with schema={schema!r}, against which values cannot be validated. "
                 f"Pass a type, or a JSON Schema as a dict."
             ) from error
 
@@ -81,10 +85,10 @@ def _check_json(name: str, schema: Mapping[str, Any], value: Any) -> Any:
     validator = _json_validator(name, schema)
     try:
         error = next(iter(validator.iter_errors(value)), None)
-    except ValueError as unreadable:
+    except ValueError as not_json:
         raise InvalidUpdateError(
-            f"Field {name!r} must be JSON, but is of type {type(value).__name__}: {unreadable}"
-        ) from unreadable
+            f"Field {name!r} must be a JSON value, but is of type {type(value).__name__}: {not_json}"
+        ) from not_json
     if error is None:
         return value
     path = "".join(f"[{part!r}]" for part in error.instance_path)
@@ -99,35 +103,39 @@ def _json_validator(owner: str, schema: Mapping[str, Any]) -> Any:
 
 
 class SchemaChecks:
-    """The checks of all fields of a schema whose updates have the type of the field."""
+    """The checks of the fields of a schema, except fields whose updates may have another type than the field."""
 
-    def __init__(self, fields: Mapping[str, Field], sources: Mapping[str, Any]) -> None:
+    def __init__(self, fields: Mapping[str, Field], annotations: Mapping[str, Any]) -> None:
+        """`annotations` are the annotations of fields with constraints, which are used in place of their types."""
         self._checks = {
-            name: FieldCheck(field, sources.get(name)) for name, field in fields.items() if is_checkable(field)
+            name: FieldCheck(field, annotations.get(name)) for name, field in fields.items() if is_checkable(field)
         }
 
     def check(self, update: dict[str, Any]) -> dict[str, Any]:
-        """Return the update with validated values; the same object if nothing was converted.
+        """Return an update with validated values; return the same object if nothing was converted.
 
-        For an Overwrite its value is validated. Raises InvalidUpdateError.
+        The value in an Overwrite is validated in the same way. Raises InvalidUpdateError for an invalid value.
         """
         checked = update
         for name, value in update.items():
             check = self._checks.get(name)
-            if check is not None and not check.glance(value):
+            if check is not None and not check.certainly_conforms(value):
                 checked = dict(update) if checked is update else checked
                 checked[name] = Overwrite(check(value.value)) if type(value) is Overwrite else check(value)
         return checked
 
 
 def is_checkable(field: Field) -> bool:
-    """Return whether updates have the type of the field: without a reducer, or lists that are appended to a list."""
+    """Return whether the updates of a field have the type of the field.
+
+    They do if the field has no reducer, or if updates are lists whose items are appended to a list.
+    """
     channel = field.channel
     return type(channel) in (LastValue, AnyValue) or (type(channel) is Append and not channel.items)
 
 
 def constrained_annotations(schema: StateSchema) -> dict[str, Any]:
-    """Return the annotations of the fields of a pydantic model that have constraints, which are part of the type."""
+    """Return the annotations of fields with constraints in a pydantic model, by field. They contain the constraints."""
     if schema.kind is not SchemaKind.PYDANTIC:
         return {}
     annotated: dict[str, Any] = {}
@@ -138,34 +146,36 @@ def constrained_annotations(schema: StateSchema) -> dict[str, Any]:
 
 
 def type_adapter(annotation: Any) -> Any:
-    """Return the pydantic adapter for an annotation; classes unknown to pydantic are checked by isinstance."""
+    """Return a pydantic TypeAdapter for an annotation. For classes that pydantic does not know, it uses isinstance."""
     from pydantic import ConfigDict, PydanticUserError, TypeAdapter
 
     annotation = modern_typeddict(annotation)
     try:
         return TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
-    except PydanticUserError:  # a model, dataclass or TypedDict has its own configuration
+    except PydanticUserError:  # no configuration may be passed for a model, dataclass or TypedDict, which has its own
         return TypeAdapter(annotation)
 
 
 def modern_typeddict(annotation: Any) -> Any:
-    """Replace the TypedDicts of typing in a hint, which pydantic refuses below Python 3.12, by typing_extensions ones.
+    """Replace TypedDicts of `typing` in an annotation with equivalent TypedDicts of `typing_extensions`.
 
-    A TypedDict that is nested in itself becomes `dict[str, Any]` there.
+    Pydantic refuses those of `typing` below Python 3.12. Where a TypedDict contains itself, it becomes
+    `dict[str, Any]`.
     """
-    return _modern(annotation, ())
+    return _modernize(annotation, ())
 
 
-def _modern(hint: Any, above: tuple[Any, ...]) -> Any:
+def _modernize(hint: Any, enclosing: tuple[Any, ...]) -> Any:
+    """Do what `modern_typeddict` does; `enclosing` are the TypedDicts that contain the hint."""
     if isinstance(hint, type) and typing.is_typeddict(hint):
-        return _modern_class(hint, above)
+        return _modernize_class(hint, enclosing)
     arguments = typing.get_args(hint)
     origin: Any = typing.get_origin(hint)
     if not arguments or origin is Literal:
         return hint
     if origin is typing.Annotated:
-        return typing.Annotated[(_modern(arguments[0], above), *arguments[1:])]  # pyright: ignore  # built at run time
-    modern = tuple(_modern(argument, above) if argument is not ... else argument for argument in arguments)
+        return typing.Annotated[(_modernize(arguments[0], enclosing), *arguments[1:])]  # pyright: ignore  # built at run time
+    modern = tuple(_modernize(argument, enclosing) if argument is not ... else argument for argument in arguments)
     if all(new is old for new, old in zip(modern, arguments, strict=True)):
         return hint
     if origin in (typing.Union, types.UnionType):
@@ -173,20 +183,20 @@ def _modern(hint: Any, above: tuple[Any, ...]) -> Any:
     return cast(Any, origin)[modern] if isinstance(origin, type) else hint
 
 
-def _modern_class(annotation: Any, above: tuple[Any, ...]) -> Any:
+def _modernize_class(annotation: Any, enclosing: tuple[Any, ...]) -> Any:
     from typing_extensions import TypedDict
 
-    if annotation in above:
+    if annotation in enclosing:
         return dict[str, Any]
     entries: dict[str, Any] = {}
     for name, hint in typing.get_type_hints(annotation, include_extras=True).items():
-        modern = _modern(unqualified(hint), (*above, annotation))
+        modern = _modernize(unqualified(hint), (*enclosing, annotation))
         entries[name] = modern if is_required(annotation, name, hint) else typing.NotRequired[modern]
     return allow_any_class(TypedDict(annotation.__name__, entries))  # pyright: ignore  # built at run time
 
 
 def allow_any_class(typeddict: Any) -> Any:
-    """Permit classes unknown to pydantic in the fields of a TypedDict, and return it."""
+    """Permit classes that pydantic does not know in the fields of a TypedDict, and return the TypedDict."""
     from pydantic import ConfigDict
 
     typeddict.__pydantic_config__ = ConfigDict(arbitrary_types_allowed=True)
@@ -194,38 +204,42 @@ def allow_any_class(typeddict: Any) -> Any:
 
 
 def unqualified(hint: Any) -> Any:
-    """Return a hint without Required, NotRequired or Final around it."""
+    """Return a hint without an enclosing Required, NotRequired or Final."""
     while typing.get_origin(hint) in (typing.Required, typing.NotRequired, typing.Final):
         hint = typing.get_args(hint)[0]
     return hint
 
 
 def is_required(source: Any, name: str, hint: Any) -> bool:
-    """Return whether a key of a TypedDict is required, by its resolved hint, since annotations may be strings."""
+    """Return whether a key of a TypedDict is required.
+
+    `hint` is the resolved hint of the key, which is needed because `__required_keys__` may be wrong if annotations are
+    strings.
+    """
     origin = typing.get_origin(hint)
     if origin in (typing.Required, typing.NotRequired):
         return origin is typing.Required
     return name in source.__required_keys__
 
 
-def glance_for(hint: Any) -> Glance | None:
-    """Return a cheap test that is true only for values that certainly conform to `hint`; None if there is none."""
+def fast_check_for(hint: Any) -> FastCheck | None:
+    """Return a fast check for values of a type; None if there is none."""
     if hint is Any or hint is object:
-        return _anything
+        return _always
     if hint is None:
         return _exactly(type(None))
-    if hint in _EXACT:
+    if hint in _SCALAR_TYPES:
         return _exactly(hint)
     origin = typing.get_origin(hint)
     if hint in (list, dict, set, tuple):
         return _exactly(hint)
     if origin in (typing.Union, types.UnionType):
-        return _any_of([glance_for(option) for option in typing.get_args(hint)])
+        return _any_of([fast_check_for(option) for option in typing.get_args(hint)])
     if origin is Literal:
         return _one_of(typing.get_args(hint))
     if origin in (list, set, dict):
-        parts = [glance_for(part) for part in typing.get_args(hint)]
-        return _collection(origin, parts) if parts else _exactly(origin)
+        element_checks = [fast_check_for(argument) for argument in typing.get_args(hint)]
+        return _collection(origin, element_checks) if element_checks else _exactly(origin)
     if isinstance(hint, type) and not hasattr(hint, "__required_keys__"):
         return _exactly(hint)
     return None
@@ -235,30 +249,34 @@ def _never(value: Any) -> bool:
     return False
 
 
-def _anything(value: Any) -> bool:
+def _always(value: Any) -> bool:
     return True
 
 
-def _exactly(kind: type) -> Glance:
-    return lambda value: type(value) is kind
+def _exactly(cls: type) -> FastCheck:
+    return lambda value: type(value) is cls
 
 
-def _any_of(options: list[Glance | None]) -> Glance:
-    glances = [option for option in options if option is not None]
-    return lambda value: any(glance(value) for glance in glances)
+def _any_of(checks: list[FastCheck | None]) -> FastCheck:
+    present_checks = [check for check in checks if check is not None]
+    return lambda value: any(check(value) for check in present_checks)
 
 
-def _one_of(options: tuple[Any, ...]) -> Glance:
-    kinds: set[tuple[Any, Any]] = {(type(option), option) for option in options}
-    return lambda value: type(value) in _EXACT and (type(value), value) in kinds
+def _one_of(literals: tuple[Any, ...]) -> FastCheck:
+    # Pairs with the type, because 1 == True.
+    typed_literals: set[tuple[Any, Any]] = {(type(literal), literal) for literal in literals}
+    return lambda value: type(value) in _SCALAR_TYPES and (type(value), value) in typed_literals
 
 
-def _collection(kind: type, parts: list[Glance | None]) -> Glance | None:
-    glances = [part for part in parts if part is not None]
-    if len(glances) != len(parts):
+def _collection(cls: type, element_checks: list[FastCheck | None]) -> FastCheck | None:
+    """Return a fast check for a list, set or dict; None unless there is one for its items, or its keys and values."""
+    checks = [check for check in element_checks if check is not None]
+    if len(checks) != len(element_checks):
         return None
-    if kind is dict:
-        key, content = glances
-        return lambda value: type(value) is dict and all(key(k) and content(v) for k, v in cast(Any, value).items())
-    item = glances[0]
-    return lambda value: type(value) is kind and all(map(item, value))
+    if cls is dict:
+        check_key, check_item = checks
+        return lambda value: (
+            type(value) is dict and all(check_key(key) and check_item(item) for key, item in cast(Any, value).items())
+        )
+    (check_item,) = checks
+    return lambda value: type(value) is cls and all(map(check_item, value))

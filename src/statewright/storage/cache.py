@@ -1,4 +1,4 @@
-"""The cache for databases: results of nodes outlive the process, and several processes may share them."""
+"""The cache that stores results of nodes in a database, where they outlive the process and are shared with others."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from statewright.cache import CacheKey
 from statewright.clock import Clock, SystemClock, microseconds
 from statewright.errors import SerdeError
 from statewright.futures import LightFuture
-from statewright.storage.damage import reading
-from statewright.storage.database import Connection, D, View
+from statewright.storage.damage import report_damage
+from statewright.storage.database import Backend, Connection, D
 
 _NEVER: Final = 2**62
-"""The smallest expiry, in microseconds, of results that do not expire. They are numbered, the oldest first."""
+"""The times of expiry, in microseconds, of results that never expire are consecutive numbers from here, so that the
+oldest of them is the first to be removed if the cache is full."""
 
 
-class DatabaseCache(View[D]):
+class DatabaseCache(Backend[D]):
     """Stores results in a database."""
 
     def __init__(
@@ -41,13 +42,13 @@ class DatabaseCache(View[D]):
         if row is None:
             return None
         try:
-            with reading("a cached result"):
+            with report_damage("a cached result"):
                 return self.database.decode(row[0])
-        except SerdeError:  # the node is executed instead, and its result replaces this one
+        except SerdeError:  # of an unknown type: a cache miss, so that the node is executed and its result replaces it
             return None
 
     def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> LightFuture[None]:
-        """Store a value, for `ttl` seconds if it is given. Raises SerdeError for one that cannot be stored."""
+        """Store a value, for `ttl` seconds or until it is removed. Raises SerdeError if the value cannot be stored."""
         stored = self.database.encode(value, f"the result of {key.node}")
         now = microseconds(self._clock.now())
         until = None if ttl is None else min(now + round(min(ttl * 1_000_000, _NEVER)), _NEVER - 1)

@@ -1,11 +1,12 @@
-"""The port of databases: what the savers, stores, caches and ledgers of this package need of one.
+"""The port of databases: what savers, stores, caches and ledgers need from a database.
 
-The modules beside this one lay out checkpoints, items, cached results and records of runs in tables, and know no
-particular database. An adapter such as `sqlite/` has the connections and transactions, the definitions of the tables,
-and the text of every statement, because the dialects of SQL differ. Statements have `?` or `:name` as placeholders.
+Other modules of this package define how checkpoints, items, cached results and records of runs are stored in tables,
+without depending on a particular database. An adapter to the port, such as `sqlite/`, provides connections and
+transactions, the definitions of the tables, and the text of every statement, because SQL dialects differ. Placeholders
+in statements are `?` or `:name`.
 
 Within a process, the jobs of a database are done one after another. If other processes can write at the same time, the
-statement with which a job reads a thread (`thread` of the group `commits`) has to lock its row.
+statement with which a job reads a thread (`thread` in the group `commits`) has to lock the row of the thread.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from statewright.storage.row_ids import RowIds
 
 T = TypeVar("T")
 UNLIMITED: Final = 2**62
-"""A LIMIT that permits every row."""
+"""A value for LIMIT that does not limit the number of rows."""
 
 
 class Cursor(Protocol):
-    """The rows that a statement returns, each a tuple."""
+    """The rows that a statement returns, as tuples."""
 
     @property
     def rowcount(self) -> int:
@@ -48,33 +49,34 @@ class Cursor(Protocol):
 
 
 class Connection(Protocol):
-    """A connection within a transaction."""
+    """A connection on which a transaction is open."""
 
     def execute(self, sql: str, parameters: Any = ..., /) -> Cursor:
-        """Execute a statement, after those that were sent, and return its rows."""
+        """Execute a statement, after all statements that were sent before, and return its rows."""
         ...
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> Any:
-        """Execute a statement several times."""
+        """Execute a statement once for each element of `parameters`."""
         ...
 
     def lock(self, *names: str) -> None:
-        """Lock names until the end of the transaction: wait for other transactions that have locked one of them.
+        """Lock names until the end of the transaction, and wait for other transactions that have locked one of them.
 
-        A database with a single writer needs no locks.
+        A database with a single writer need not do anything.
         """
         ...
 
     def send(self, statement: Statement, /) -> None:
-        """Execute a statement now or at any time before the transaction is committed, in order.
+        """Execute a statement now or later, but before the transaction is committed. The order of statements is kept.
 
-        With a server, all statements that were sent make one round trip. An error may be raised here, or by the commit.
+        With a database server, statements that were sent need only one round trip. An error may be raised here or by
+        the commit.
         """
         ...
 
 
 class Match(Enum):
-    """The number of rows that a statement has to change or select."""
+    """How many rows a statement must change or select."""
 
     ANY = "any"
     ONE = "one"
@@ -83,48 +85,52 @@ class Match(Enum):
 
 @dataclass(slots=True)
 class Statement:
-    """A statement of a job that need not wait for its result."""
+    """A statement for whose result the job need not wait."""
 
     sql: str
     parameters: Sequence[Any]
     match: Match = Match.ANY
-    """The transaction fails unless so many rows are changed, or selected."""
+    """How many rows the statement must change or select. If it does not, the transaction fails."""
     mismatch: Callable[[], Exception] = RuntimeError
-    """Creates the error for another number of rows."""
+    """Creates the error that is raised in this case."""
     translate: Callable[[Exception], Exception | None] | None = None
-    """Returns the error for one of the connection, such as a violated constraint; None leaves it as it is."""
+    """Returns the error to raise for an error of the connection, such as a violated constraint; None to raise that
+    error itself."""
     receive: Callable[[Any, int], None] | None = None
-    """Gets the first row that the statement returns, if it returns rows, and the number of rows, before the job counts
-    as done."""
+    """Receives the first row that the statement returns (None if there is none) and the number of rows, before the
+    transaction is reported as committed."""
 
     def check(self, row: Any, count: int) -> None:
-        """Process the result. Raises the error for another number of rows than `match` requires."""
+        """Process the result of the statement. Raises the error of `mismatch` if the number of rows is wrong."""
         if self.match is not Match.ANY and count != (self.match is Match.ONE):
             raise self.mismatch()
         if self.receive is not None:
             self.receive(row, count)
 
     def error_of(self, error: Exception) -> Exception:
-        """Return the error to raise for one of the connection."""
+        """Return the error to raise for an error of the connection."""
         return (self.translate and self.translate(error)) or error
 
 
 def thread_lock(workspace: str, thread_id: str) -> str:
-    """Return the name under which a thread is locked, by transactions that write to it or to its runs."""
+    """Return the name that transactions lock before they write to a thread or to its runs."""
     return f"thread {workspace} {thread_id}"
 
 
 def run_lock(run_id: str) -> str:
-    """Return the name under which a run is locked, by transactions that write to it or to its records."""
+    """Return the name that transactions lock before they write to a run or to its records."""
     return f"run {run_id}"
 
 
 Job = Callable[[Connection], T]
-"""Work in a transaction. It checks before it writes, and may be called again after a rollback."""
+"""A function that works in a transaction.
+
+It should make all its checks before its first write. It may be called again after a rollback.
+"""
 
 
 class Closeable:
-    """Closed at the end of a `with` block."""
+    """An object that is closed at the end of a `with` block."""
 
     def close(self) -> None:
         raise NotImplementedError
@@ -132,60 +138,66 @@ class Closeable:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, cls: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.close()
 
 
 class Database(Closeable, ABC):
-    """A database that savers, stores, caches and ledgers share, so that one transaction can write for several."""
+    """A database that savers, stores, caches and ledgers can share, so that one transaction can write for several."""
 
     row_ids: ClassVar[RowIds]
-    """The division of row ids."""
+    """How row ids are composed."""
     executes_late: ClassVar[bool] = False
-    """True if statements that were sent are executed by the commit: then checks before them save no rollback."""
+    """True if statements that were sent may be executed only by the commit. Checking values before sending a statement
+    then does not avoid rollbacks."""
     has_arrays: ClassVar[bool] = False
     """True if a list can be one parameter of a statement."""
     INTEGRITY_ERROR: ClassVar[type[Exception]]
-    """Raised by a connection for a violated constraint."""
+    """The exception that a connection raises for a violated constraint."""
     AFTER_ALL_TEXT: ClassVar[Any]
-    """The end of an open range of texts: a value that sorts after all of them."""
+    """A value that sorts after all texts, as the end of a range without an upper bound."""
 
     serde: Serde
     encryptor: Encryptor
     head_cache: HeadCache
-    """Recently written heads; used by one job at a time."""
+    """Recently written heads. Only the current job may use it."""
     pending_commits: dict[tuple[str, str], LightFuture[Any]]
-    """The last commit by workspace and thread, if its run has not waited for it; readers of the thread wait."""
+    """The last commit of each thread, by workspace and thread id, if its run has not waited for it. Readers of the
+    thread wait for it."""
 
     @property
     @abstractmethod
     def location(self) -> str:
-        """The path or address, without a password."""
+        """The path or the address, without the password."""
 
     @property
     @abstractmethod
     def scope(self) -> Hashable:
-        """Equal for databases of this process with the same data."""
+        """A key that is equal for objects of this process that use the same data."""
 
     # -- stored values
 
     def encode(self, value: Any, where: str = "value") -> bytes:
-        """Return a value in stored form. Raises SerdeError with the path, from `where`, to a part that has none."""
+        """Return the bytes to store for a value.
+
+        Raises SerdeError if it cannot be stored, with the path to the part that is not valid; the path begins with
+        `where`.
+        """
         return self.encryptor.encrypt(self.serde.encode(value, where))
 
     def decode(self, stored: bytes) -> Any:
-        """Reverse `encode`."""
+        """Return the value from which `encode` returned these bytes."""
         return self.serde.decode(self.encryptor.decrypt(stored))
 
     # -- transactions
 
     @abstractmethod
     def read(self) -> AbstractContextManager[Connection]:
-        """Provide a connection that sees a single state of the database during the block."""
+        """Provide a connection for reading. During the block, it sees a consistent snapshot of the database."""
 
     @abstractmethod
     def submit_read(self, read: Job[T], *, after: LightFuture[Any] | None = None) -> LightFuture[T]:
-        """Call a function on another thread, with a connection, after a write has completed."""
+        """Call a function with a connection for reading, on another thread, once the write `after` has completed."""
 
     @abstractmethod
     def write(self, job: Job[T]) -> T:
@@ -193,38 +205,39 @@ class Database(Closeable, ABC):
 
     @abstractmethod
     def submit(self, job: Job[T]) -> LightFuture[T]:
-        """Queue a job for a transaction on another thread; jobs keep their order."""
+        """Queue a job, which is done in a transaction on another thread. Jobs are done in the order of the queue."""
 
     @abstractmethod
     def pending_commit(self, thread: tuple[str, str]) -> LightFuture[Any] | None:
-        """Return the last commit to a thread (workspace and id), if it has not been written yet."""
+        """Return the last commit to a thread if it has not been written yet. `thread` is its workspace and its id."""
 
     # -- statements
 
     @abstractmethod
     def create_tables(self, name: str) -> None:
-        """Create a group of tables, unless they exist."""
+        """Create the group of tables with this name, unless they exist."""
 
     @abstractmethod
     def statements(self, name: str) -> Mapping[str, str]:
-        """Return a group of statements by name."""
+        """Return the statements of the group with this name, by their names."""
 
     @abstractmethod
     def insert(self, connection: Connection, sql: str, parameters: Any) -> int:
-        """Insert a row, and return its number."""
+        """Insert a row, and return the number that the database has assigned to it."""
 
     @abstractmethod
     def violated_constraint(self, error: Exception) -> tuple[bool, Sequence[str]]:
-        """Return whether a constraint that was violated is one of uniqueness, and its columns."""
+        """Return whether the constraint that was violated is a uniqueness constraint, and its columns."""
 
 
 D = TypeVar("D", bound=Database)
 
 
-class View(Closeable, Generic[D]):
-    """A view of a database: a saver, a store, a cache or a ledger.
+class Backend(Closeable, Generic[D]):
+    """The base class of savers, stores, caches and ledgers that use a database.
 
-    It opens the database with `options` if it is given a path, and closes it then, but not one that it was given.
+    If it is given a path or URL, it opens the database with `options`, and closes it in `close`. If it is given an open
+    database, it does not close it.
     """
 
     database_type: ClassVar[type[Any]]
@@ -233,15 +246,21 @@ class View(Closeable, Generic[D]):
         self._owns = not isinstance(database, Database)
         if options and not self._owns:
             name = self.database_type.__name__
-            raise InvalidConfig(f"{', '.join(options)}: these options open a file. Pass them to {name}(...).")
+            raise InvalidConfig(
+                f"The options {', '.join(options)} are for opening a database, but the given database is already open. "
+                f"Pass them to {name}(...)."
+            )
         self.database = cast("D", self.database_type(database, **options) if self._owns else database)
 
     def _write(self, job: Job[T]) -> MaybeFuture[T]:
-        """Do a job in a transaction; return its result, or a future of it on the thread of an event loop."""
+        """Do a job in a transaction. Return its result or, if an event loop is running on this thread, a future."""
         return self.database.submit(job) if on_event_loop() else self.database.write(job)
 
     def _query(self, read: Job[T], *, after: LightFuture[Any] | None = None) -> MaybeFuture[T]:
-        """Call a function with a reading connection, after a write; on another thread if an event loop runs here."""
+        """Call a function with a connection for reading, once the write `after` has completed.
+
+        Return its result. If an event loop is running on this thread, call it on another thread and return a future.
+        """
         if on_event_loop():
             return self.database.submit_read(read, after=after)
         if after is not None:
@@ -251,19 +270,19 @@ class View(Closeable, Generic[D]):
 
     @classmethod
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
-        """Return a view of the database at a path or URL, such as `sqlite:///runs.db`."""
+        """Return an instance for the database at a path or URL, such as `sqlite:///runs.db`."""
         return cls(conn_string, **options)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.database.location!r})"
 
     def close(self) -> None:
-        """Close the database, if this view has opened it."""
+        """Close the database, if this object has opened it."""
         if self._owns:
             self.database.close()
 
 
 def on_event_loop() -> bool:
-    """Return whether an event loop runs on this thread, which must not be blocked then."""
+    """Return whether an event loop is running on this thread, so that the thread must not be blocked."""
     asyncio = sys.modules.get("asyncio.events")
     return asyncio is not None and asyncio._get_running_loop() is not None

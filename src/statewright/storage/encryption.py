@@ -1,7 +1,7 @@
 """Compression and encryption of stored bytes.
 
-Bytes that are neither compressed nor encrypted are stored unchanged. Others have a prefix: a byte with which no
-MessagePack value begins, and a letter for the operation.
+Bytes that are neither compressed nor encrypted are stored unchanged. Compressed and encrypted bytes have a prefix of
+two bytes: a byte with which MessagePack never begins, and a letter for the operation.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from statewright.extras import optional
 _MARK: Final = b"\xc1"
 _COMPRESSED: Final = _MARK + b"z"
 _ENCRYPTED: Final = _MARK + b"e"
-_NONCE: Final = 12
-"""Bytes of the random nonce of AES-GCM for each value."""
-_WORTHWHILE: Final = 256
-"""The minimal size for compression in bytes."""
+_NONCE_SIZE: Final = 12
+"""The size in bytes of the random nonce of AES-GCM. Each encrypted value has its own nonce."""
+_MIN_COMPRESSED: Final = 256
+"""The minimum size in bytes of data that is compressed."""
 LARGEST: Final = 256 << 20
-"""The maximal size for compression in bytes; data that expands to more is damaged."""
+"""The maximum size in bytes of data that is compressed. Compressed data that expands to more is damaged."""
 
 
 class Encryptor:
-    """Encrypts and decrypts stored bytes, and compresses them."""
+    """Encrypts and compresses bytes before they are stored, and reverses this when they are read."""
 
     def __init__(self, key: bytes | None = None, *, compress: bool = False) -> None:
+        """Without a key, bytes are not encrypted. `compress` is the option of the database."""
         self._cipher: Any = None if key is None else _cipher(key)
         self._compress = compress
 
@@ -37,16 +38,19 @@ class Encryptor:
         return self._cipher is not None
 
     def encrypt(self, data: bytes, *, compress: bool = False) -> bytes:
-        """Return bytes in stored form; with `compress` they are compressed, if the database has that option."""
-        if compress and self._compress and _WORTHWHILE <= len(data) <= LARGEST:
+        """Return the bytes to store. With `compress`, they are compressed if the database has the option `compress`."""
+        if compress and self._compress and _MIN_COMPRESSED <= len(data) <= LARGEST:
             data = _COMPRESSED + zlib.compress(data, 6)
         if self._cipher is None:
             return data
-        nonce = os.urandom(_NONCE)
+        nonce = os.urandom(_NONCE_SIZE)
         return _ENCRYPTED + nonce + self._cipher.encrypt(nonce, data, None)
 
     def decrypt(self, stored: bytes) -> bytes:
-        """Return the original bytes. Raises WrongEncryptionKey, or DamagedDatabase if they were altered."""
+        """Return the original bytes.
+
+        Raises WrongEncryptionKey if they cannot be decrypted, and DamagedDatabase if they cannot be decompressed.
+        """
         if stored[:1] != _MARK:
             return stored
         if stored[:2] == _ENCRYPTED:
@@ -67,16 +71,18 @@ class Encryptor:
         if self._cipher is None:
             raise WrongEncryptionKey("The database is encrypted, and no key was given. Pass key=.")
         try:
-            return self._cipher.decrypt(stored[:_NONCE], stored[_NONCE:], None)
+            return self._cipher.decrypt(stored[:_NONCE_SIZE], stored[_NONCE_SIZE:], None)
         except Exception as error:
             raise WrongEncryptionKey(
-                "Stored data cannot be decrypted: the key is wrong, or the file is damaged."
+                "Stored data cannot be decrypted, because the key is wrong or the database is damaged. Check key=."
             ) from error
 
 
 def _cipher(key: bytes) -> Any:
     if len(key) not in (16, 24, 32):
-        raise InvalidConfig(f"The key has {len(key)} bytes. Give 16, 24 or 32, e.g. os.urandom(32), and store them.")
+        raise InvalidConfig(
+            f"The key has {len(key)} bytes. Pass 16, 24 or 32 random bytes, e.g. os.urandom(32), and keep them."
+        )
     with optional("Encryption needs", extra="crypto"):
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     return AESGCM(key)

@@ -1,24 +1,27 @@
-"""Group commit: concurrent writes of a process share transactions.
+"""Group commit: concurrent writes in a process share transactions.
 
-*The problem.* A commit waits for the disk, or for a server and its disk. With a transaction for each superstep,
-concurrent runs would wait one after another.
+*The problem.* A commit waits until the disk, or a server and its disk, has stored the data. If each superstep had a
+transaction of its own, concurrent runs would wait for their commits one after another.
 
-*The approach.* Writes are jobs, functions of the single writing connection, in a queue. A thread that gets the lock
-takes all queued jobs into one transaction, and the others find their jobs done when they get the lock. A lone write has
-no detour over another thread; with many writers the cost of a commit is shared. Readers have connections of their own,
-and never wait for writers.
+*The approach.* A write is a job in a queue, a function whose argument is the only writing connection. The thread that
+acquires the lock does all queued jobs in one transaction. When other threads acquire the lock afterwards, their jobs
+are already done. If there is only one writer, it does its job itself, without switching to another thread. If there are
+many, they share the cost of a commit. Readers have connections of their own and never wait for writers.
 
-*Failures.* A job that fails before it has written anything just reports its error. If it fails later, the group is
-rolled back and each of its jobs repeated in a transaction of its own (`_write_group`), so that no job fails because of
-another. Therefore a job checks before it writes, and may be called again.
+*Failures.* If a job fails before it has written anything, only this job reports the error. If it fails later, the whole
+transaction is rolled back, and each job of the group is done again in a transaction of its own (`_write_group`), so
+that no job fails because of another. A job should therefore make all checks before it writes, and it may be called
+again.
 
-*Interruptions.* Signal handlers run on the main thread and may raise between any two instructions. If that thread wrote
-for others, they could wait forever for a job that was taken from the queue and lost. So the main thread writes alone,
-if nothing is queued, and otherwise hands its job to the writer thread. `_transaction_begun` is set before a transaction
-begins: if the next writer finds it set, the transaction was interrupted, and is rolled back.
+*Interruptions.* Signal handlers run on the main thread and may raise exceptions between any two instructions. If the
+main thread did jobs of other threads, these might wait forever for a job that was taken from the queue and lost. The
+main thread therefore does only its own job, and only if the queue is empty; otherwise it leaves the job to the writer
+thread. `_transaction_begun` is set before a transaction begins and cleared after it has ended. If it is set when the
+next transaction begins, the previous transaction was interrupted, and is rolled back.
 
-*Rejected.* A connection for each thread: each pays for its commit, and on one file they wait for each other. A
-permanent writer thread for all writes: two context switches for each superstep of a single run.
+*Rejected.* A connection for each thread: each thread would pay for its own commit, and threads that use the same file
+would wait for each other. A permanent writer thread for all writes: even a single run would need two context switches
+for each superstep.
 """
 
 from __future__ import annotations
@@ -41,17 +44,17 @@ from statewright.storage.database import Database, Job
 
 T = TypeVar("T")
 MAX_GROUP_SIZE: Final = 256
-"""The largest number of jobs in one transaction."""
+"""The maximum number of jobs in one transaction."""
 MAX_ATTEMPTS: Final = 100
-"""Attempts at a job that asks for another one (`RetryTransaction`)."""
+"""The maximum number of attempts at a job that raises `RetryTransaction`."""
 
 
 class RetryTransaction(Exception):  # a request, not an error
-    """Raised by a job or a commit: roll back, and do the same job again in a new transaction."""
+    """Raised by a job or a commit to have the transaction rolled back and the same job done again in a new one."""
 
 
-class LateFailure(Exception):  # the error is its cause
-    """Raised by a commit: a job has failed after it returned. `__cause__` is its error."""
+class LateFailure(Exception):  # its cause is the error
+    """Raised by a commit if a statement of a job has failed after the job returned. `__cause__` is the error."""
 
 
 class QueuedWrite(LightFuture[T]):
@@ -63,20 +66,20 @@ class QueuedWrite(LightFuture[T]):
         super().__init__()
         self._job = job
         self.outcome: Any = None
-        """The result, which is valid once the transaction has been committed."""
+        """The result of the job, which is valid once the transaction has been committed."""
         self.error: BaseException | None = None
 
     def attempt(self, connection: Any) -> None:
-        """Do the job."""
+        """Do the job, and keep its result or its error."""
         try:
             self.outcome, self.error = self._job(connection), None
         except BaseException as error:
-            # A cursor in a frame of the traceback would keep a transaction open as long as the error exists.
+            # A cursor in a frame of the traceback would keep a transaction open for as long as the error exists.
             clear_frames(error.__traceback__)
             self.error = error
 
     def settle(self) -> None:
-        """Report the outcome to the waiting threads."""
+        """Report the result or the error to the threads that are waiting for the write."""
         if self.error is not None:
             self.set_exception(self.error)
         else:
@@ -84,34 +87,34 @@ class QueuedWrite(LightFuture[T]):
 
 
 class GroupCommitDatabase(Database):
-    """A database with one writing connection, and a queue of writes.
+    """A database with one writing connection and a queue of writes.
 
-    An adapter calls `_open_queue`, connects, and then sets `_closed` to False.
+    The constructor of an adapter calls `_open_queue`, connects, and then sets `_closed` to False.
     """
 
     _closed = True
-    """True until the database is open, because `__del__` runs even if `__init__` raises."""
+    """True until the database is open. It is a class attribute because `__del__` runs even if `__init__` raises."""
 
     _pid = -1
-    """The process that has opened the connections."""
+    """The id of the process that has opened the connections."""
 
     def _open_queue(self) -> None:
-        """Create the queue and its locks: at first, and in a forked process, where no other thread exists."""
+        """Create the queue and its locks, in the constructor and in a forked process, where no other thread exists."""
         self._lock = threading.Lock()
         """Held during a transaction."""
         self._writer_start_lock = threading.Lock()
-        """Held while the writer thread is started."""
+        """Held while the writer thread is being started."""
         self._queue: deque[QueuedWrite[Any]] = deque()
         self._transaction_begun = False
-        """True from before a transaction begins until its end. If the next writer finds it set, the transaction was
-        interrupted. The state of the connection cannot replace it: a database may have rolled back by itself, when the
-        head cache still has to be cleared."""
+        """True from just before a transaction begins until it has ended. If it is True when another transaction begins,
+        the previous one was interrupted. The state of the connection would not show this: if a database has rolled back
+        a transaction by itself, the head cache still has to be cleared."""
         self._wakeup, self._writer_ended = SafeEvent(), SafeEvent()
         self._writer: int | None = None
-        """The id of the writer thread, once it has been started."""
+        """The id of the writer thread; None until it has been started."""
         self.pending_commits: dict[tuple[str, str], LightFuture[Any]] = {}
 
-    # -- the part of an adapter
+    # -- methods that an adapter implements
 
     @abstractmethod
     def _begin(self) -> None:
@@ -119,20 +122,20 @@ class GroupCommitDatabase(Database):
 
     @abstractmethod
     def _commit(self) -> None:
-        """Commit the transaction. Raises LateFailure for a job whose statements were executed only now."""
+        """Commit the transaction. Raises LateFailure if a statement of a job was executed only now, and failed."""
 
     @abstractmethod
     def _roll_back(self) -> None:
-        """Roll back the transaction on the writing connection, if one is open there."""
+        """Roll back the transaction on the writing connection, if one is open."""
 
     @abstractmethod
     def _write_count(self) -> Hashable:
-        """Return a value that changes when a job writes, or makes its transaction fail."""
+        """Return a value that changes whenever a job has written, or has made the transaction unusable."""
 
     @property
     @abstractmethod
     def _writing_connection(self) -> Any:
-        """The connection on which a transaction is open."""
+        """The connection on which the transaction is open."""
 
     @abstractmethod
     def _disconnect(self) -> None:
@@ -140,15 +143,15 @@ class GroupCommitDatabase(Database):
 
     @abstractmethod
     def _reconnect_after_fork(self) -> None:
-        """Open new connections in a forked process. Those of its parent must not even be closed."""
+        """Open new connections in a forked process. The parent's connections must not be used, not even closed."""
 
     @abstractmethod
     def _translate_error(self, error: BaseException) -> StorageError | None:
-        """Return the error of Statewright for one of the database; None for other exceptions."""
+        """Return the StorageError for an error of the database; None for other exceptions."""
 
     @abstractmethod
     def _closed_error(self) -> Exception:
-        """Return the error of a database that was closed."""
+        """Return the error to raise for the use of a database that was closed."""
 
     # -- opening and closing
 
@@ -156,19 +159,19 @@ class GroupCommitDatabase(Database):
         return f"{type(self).__name__}({self.location!r})"
 
     def __del__(self) -> None:
-        """Close on another thread, because a finaliser must not take locks, wait or write."""
+        """Close the database on another thread, because a finaliser must not acquire locks, wait or write."""
         if not self._closed and self._pid == os.getpid() and not sys.is_finalizing():
             workers.hand_over(self.close)
 
     def close(self) -> None:
-        """Write all queued jobs and close the database. Later reads and writes raise."""
+        """Do all queued jobs and close the database. Later reads and writes raise StorageUnavailable."""
         if self._closed:
             return
         self._reopen_after_fork()
-        if is_main_thread():  # not here, where a signal handler could interrupt a transaction with jobs of others
+        if is_main_thread():  # a signal handler could interrupt a transaction with jobs of other threads here
             try:
                 closing = submit_to_thread(self._close)
-            except RuntimeError:  # the interpreter shuts down and starts no threads
+            except RuntimeError:  # the interpreter is shutting down and starts no more threads
                 self._close()
             else:
                 closing.result()
@@ -180,11 +183,12 @@ class GroupCommitDatabase(Database):
             while self._queue:
                 self._write_next_group()
             self._closed = True
-            while self._queue:  # jobs that were queued meanwhile fail
+            while self._queue:  # jobs that were queued in the meantime fail, because the database is closed
                 self._write_next_group()
             self._wakeup.set()
             self._disconnect()
-        if self._writer is not None and self._writer != threading.get_ident():  # a job may close the database
+        # The writer thread must not wait for itself if a job closes the database.
+        if self._writer is not None and self._writer != threading.get_ident():
             self._writer_ended.wait()
 
     @property
@@ -193,7 +197,7 @@ class GroupCommitDatabase(Database):
         return self._lock
 
     def _reopen_after_fork(self) -> None:
-        """Begin anew in a forked process, where neither the writer thread nor the connections can be used."""
+        """Reinitialize in a forked process, which has no writer thread and must not use the parent's connections."""
         if self._pid == os.getpid():
             return
         with _reopen_lock:
@@ -209,7 +213,7 @@ class GroupCommitDatabase(Database):
     def write(self, job: Job[T]) -> T:
         """Do a job in a transaction, together with queued jobs, and return its result.
 
-        Exceptions of signal handlers propagate; the job may have been done nevertheless.
+        If a signal handler raises an exception, it propagates, although the job may have been done.
         """
         self._reopen_after_fork()
         if is_main_thread():
@@ -217,14 +221,14 @@ class GroupCommitDatabase(Database):
         write = QueuedWrite(job)
         self._queue.append(write)
         with self._lock:
-            while not write.done() and self._queue:  # the previous holder of the lock may have done it
+            while not write.done() and self._queue:  # the previous holder of the lock may have done the job
                 self._write_next_group()
-        if not write.done():  # the thread that had taken it was killed
+        if not write.done():  # the thread that had taken the job from the queue was killed
             raise self._killed_error()
         return write.result()
 
     def _write_on_main_thread(self, job: Job[T]) -> T:
-        """Do a job for a thread that may be interrupted anywhere: alone, or on the writer thread with others."""
+        """Do a job of the main thread: here if there are no other jobs, or else with them on the writer thread."""
         if not self._queue and not self._lock.locked():
             with self._lock:
                 if not self._queue:  # checked again under the lock
@@ -232,9 +236,9 @@ class GroupCommitDatabase(Database):
         return self.submit(job).result()
 
     def submit(self, job: Job[T]) -> LightFuture[T]:
-        """Queue a job for a transaction on the writer thread; jobs keep their order.
+        """Queue a job, which the writer thread does in a transaction. Jobs are done in the order of the queue.
 
-        It is done even if no caller waits for it any more. The future of a closed database raises.
+        The job is done even if no caller is waiting for it. If the database is closed, the future raises an error.
         """
         self._reopen_after_fork()
         if self._writer is None:
@@ -243,7 +247,7 @@ class GroupCommitDatabase(Database):
         self._queue.append(write)
         if not self._wakeup.is_set():
             self._wakeup.set()
-        if self._closed:  # too late, unless `_close` has taken it from the queue
+        if self._closed:  # the job will not be done, unless `_close` has already taken it from the queue
             try:
                 self._queue.remove(write)
             except ValueError:
@@ -269,14 +273,16 @@ class GroupCommitDatabase(Database):
     # -- the writer thread
 
     def _start_writer(self) -> None:
-        with self._writer_start_lock:  # not the lock of transactions, for which `submit` must not wait
+        with self._writer_start_lock:  # not `_lock`, because `submit` must not wait for a transaction
             if self._writer is None and not self._closed:
-                # Not a `threading.Thread`: one whose start is interrupted may wait for ever. If a signal comes between
-                # the start and the assignment there will be two writers, which does no harm.
-                self._writer = _thread.start_new_thread(_write_on, (ref(self), self._wakeup, self._writer_ended))
+                # Not a `threading.Thread`, whose `start` may wait forever if it is interrupted by a signal. If a signal
+                # arrives between the start and the assignment, there will be two writer threads, which does no harm.
+                database: ref[GroupCommitDatabase] = ref(self)
+                arguments = (database, self._wakeup, self._writer_ended)
+                self._writer = _thread.start_new_thread(_write_until_closed, arguments)
 
     def _write_all(self) -> bool:
-        """Write all queued jobs. Return False if the database is closed."""
+        """Do all queued jobs. Return False if the database is closed."""
         with self._lock:
             while self._queue:
                 self._write_next_group()
@@ -285,7 +291,7 @@ class GroupCommitDatabase(Database):
     # -- transactions
 
     def _write_next_group(self) -> None:
-        """Write the first queued jobs as one transaction. The caller holds the lock, and is not the main thread."""
+        """Do the first jobs of the queue in one transaction. The caller holds the lock and is not the main thread."""
         queue, group = self._queue, list[QueuedWrite[Any]]()
         try:
             while queue and len(group) < MAX_GROUP_SIZE:
@@ -296,7 +302,7 @@ class GroupCommitDatabase(Database):
         except Exception as error:
             for write in group:
                 write.error = write.error or error
-        except BaseException:  # this thread is being killed, which the others must learn as an error
+        except BaseException:  # this thread is being killed, so the threads that wait for the jobs must get an error
             for write in group:
                 write.error = write.error or self._killed_error()
             raise
@@ -311,7 +317,10 @@ class GroupCommitDatabase(Database):
         write.settle()
 
     def _write_group(self, group: Sequence[QueuedWrite[Any]]) -> bool:
-        """Write a group. Return False, after a rollback, if its jobs have to be repeated one by one."""
+        """Do a group of jobs in one transaction.
+
+        Return False if the transaction was rolled back and each job has to be done again in its own transaction.
+        """
         try:
             self._begin_transaction()
             for write in group:
@@ -331,20 +340,22 @@ class GroupCommitDatabase(Database):
         return True
 
     def _write_alone(self, job: Job[T]) -> T:
-        """Do a job while the queue is empty. The lock is held.
+        """Do a job of the main thread, which holds the lock, while the queue is empty.
 
-        A signal handler may raise anywhere. No other thread waits for this job, and an open transaction is rolled back.
+        A signal handler may raise an exception at any point. No other thread is waiting for this job, and the
+        transaction is rolled back if it is still open.
         """
         write = QueuedWrite(job)
         try:
             self._write_single(write)
         finally:
-            if self._transaction_begun:  # the signal interrupted the rollback
+            if self._transaction_begun:  # a signal has interrupted the rollback
                 self._roll_back_transaction()
         self._settle(write)
         return write.result()
 
     def _write_single(self, write: QueuedWrite[Any]) -> None:
+        """Do one job in a transaction of its own, several times if it raises RetryTransaction."""
         for _ in range(MAX_ATTEMPTS):
             try:
                 self._begin_transaction()
@@ -371,7 +382,7 @@ class GroupCommitDatabase(Database):
         self._begin()
 
     def _mark_begun(self) -> None:
-        """Mark a transaction as begun, after rolling back one that was interrupted."""
+        """Record that a transaction is about to begin. Roll back the previous one first, if it was interrupted."""
         if self._transaction_begun:
             self._roll_back_transaction()
         self._transaction_begun = True
@@ -381,7 +392,7 @@ class GroupCommitDatabase(Database):
         self._transaction_begun = False
 
     def _roll_back_transaction(self) -> None:
-        """Roll back the open transaction, if there is one. Its jobs may have changed the cache of heads, too."""
+        """Roll back the open transaction, if there is one, and clear the head cache, which jobs may have changed."""
         if self._transaction_begun:
             self._roll_back()
             self.head_cache.forget()
@@ -394,8 +405,11 @@ class GroupCommitDatabase(Database):
         )
 
 
-def _write_on(database: ref[GroupCommitDatabase], wakeup: SafeEvent, ended: SafeEvent) -> None:
-    """Write queued jobs until the database is closed. The thread must not keep the database alive."""
+def _write_until_closed(database: ref[GroupCommitDatabase], wakeup: SafeEvent, ended: SafeEvent) -> None:
+    """Do queued jobs until the database is closed.
+
+    This is the function of the writer thread, which has only a weak reference, so as not to keep the database alive.
+    """
     try:
         while True:
             wakeup.wait()
@@ -409,4 +423,4 @@ def _write_on(database: ref[GroupCommitDatabase], wakeup: SafeEvent, ended: Safe
 
 
 _reopen_lock = threading.Lock()
-"""Held while a database is opened again in a forked process."""
+"""Held while a database is being reinitialized in a forked process."""

@@ -1,7 +1,8 @@
-"""Row ids of checkpoints, and of the logs of runs.
+"""The row ids of checkpoints and of the event logs of runs.
 
-A row id (the column `place`) is the number of a line and the number of a checkpoint in it, as one integer; or the
-number of a run, and of an event in its log. So the rows of a line are an interval.
+The row id of a checkpoint (the column `place`) combines the number of its line (a branch of a namespace of a thread)
+and its number in the line in one integer. The row ids of a line are therefore an interval. In the same way, a row of an
+event log has an id that combines the number of the run and the number of an event.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class Interval(NamedTuple):
-    """Consecutive checkpoints of one line."""
+    """Consecutive checkpoints of one line, from the number `first` to the number `last`, which is included."""
 
     line: int
     first: int
@@ -18,16 +19,16 @@ class Interval(NamedTuple):
 
 
 class RowIds:
-    """The division of a row id into the number of a line and the number of a checkpoint in it.
+    """Combines the number of a line and the number of a checkpoint in the line in a row id, and splits row ids.
 
-    The same holds for the logs of runs: a row id is the number of a run and the number of an event.
+    For event logs, the numbers are those of a run and of an event.
     """
 
     def __init__(self, *, number_bits: int) -> None:
-        """Leave `number_bits` of 63 for the number in a line. The others are for the number of the line."""
+        """The lowest `number_bits` of the 63 bits of a row id are the number in the line; the others are the line."""
         self._bits = number_bits
         self.last_number: Final = (1 << number_bits) - 1
-        """The largest number in a line."""
+        """The largest possible number in a line."""
 
     def fill_in(self, sql: str) -> str:
         """Return a statement in which numbers have replaced NUMBER_BITS and LAST_NUMBER."""

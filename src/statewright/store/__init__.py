@@ -1,4 +1,4 @@
-"""The port of memory across threads, and its in-memory implementation."""
+"""The port of stores, which keep data across threads, and a store in memory."""
 
 from statewright.store.memory import InMemoryStore
 from statewright.store.model import (

@@ -1,4 +1,4 @@
-"""Filters for searches in a store: `{"field": value}`, or `{"field": {"$gte": 3}}`."""
+"""Filters for searches in a store, such as `{"field": value}` and `{"field": {"$gte": 3}}`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MISSING: Any = object()
 
 
 def matches(value: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
-    """Return whether a value meets all conditions, which are keyed by path.
+    """Return whether a value meets all conditions. The keys of `conditions` are paths such as `author.name`.
 
     Raises InvalidUpdateError for an unknown operator.
     """
@@ -31,7 +31,7 @@ def matches(value: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
 
 
 def check_conditions(conditions: Mapping[str, Any]) -> None:
-    """Raise InvalidUpdateError for an unknown operator, which an empty store would not notice."""
+    """Raise InvalidUpdateError for an unknown operator. A search calls this because its store may be empty."""
     for path, condition in conditions.items():
         matches({}, {path: condition})
 
@@ -42,7 +42,7 @@ def _meets(value: Mapping[str, Any], path: str, condition: Any) -> bool:
     if not any(str(name).startswith("$") for name in operands):
         return actual is not _MISSING and bool(actual == condition)
     for name in operands:
-        _operator(str(name))  # report an unknown operator even if the result does not depend on it
+        _operator(str(name))  # raises for an unknown operator even if the result does not depend on it
     if actual is _MISSING:
         return all(name in ("$ne", "$nin") or (name == "$exists" and not operand) for name, operand in operands.items())
     return all(_compare(str(name), actual, operand) for name, operand in operands.items())
@@ -53,10 +53,10 @@ def _value_at(value: Mapping[str, Any], path: str) -> Any:
     if path in value:  # a key may contain dots
         return value[path]
     current: Any = value
-    for part in path.split("."):
-        if not isinstance(current, Mapping) or part not in current:
+    for key in path.split("."):
+        if not isinstance(current, Mapping) or key not in current:
             return _MISSING
-        current = cast("Mapping[str, Any]", current)[part]
+        current = cast("Mapping[str, Any]", current)[key]
     return current
 
 
@@ -71,5 +71,5 @@ def _operator(name: str) -> Callable[[Any, Any], bool]:
 def _compare(name: str, actual: Any, operand: Any) -> bool:
     try:
         return _operator(name)(actual, operand)
-    except TypeError:  # values of different types have no order, and a number contains nothing
+    except TypeError:  # values of different types cannot be ordered, and `in` requires a container
         return name == "$nin"

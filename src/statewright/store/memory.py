@@ -1,4 +1,4 @@
-"""A store in memory, for tests and for programs that do not keep their data."""
+"""A store in memory, for tests and for programs that need not keep their data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ItemKey = tuple[Namespace, str]
 
 
 class _Entry:
-    """An item with its vectors and its expiry."""
+    """An item with its vectors and its time of expiry. Times are in seconds, by the monotonic clock."""
 
     __slots__ = ("item", "ttl", "until", "vectors")
 
@@ -38,14 +38,14 @@ class _Entry:
 
 
 class InMemoryStore(ConfiguredStore):
-    """Keeps copies of items in a dict. Thread-safe. Semantic search compares the query with every vector."""
+    """Stores copies of items in memory. Thread-safe. Semantic search compares the query with every vector."""
 
     def __init__(
         self, *, index: Index | None = None, ttl: TimeToLive | None = None, clock: Clock | None = None
     ) -> None:
         super().__init__(index, ttl, clock)
         self._entries: dict[ItemKey, _Entry] = {}
-        """In order of the last update."""
+        """The entries, least recently updated first."""
         self._lock = threading.Lock()
 
     def get(self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None) -> Item | None:
@@ -68,13 +68,13 @@ class InMemoryStore(ConfiguredStore):
     ) -> None:
         item_key = (check_namespace(namespace), key)
         own_value = copy.deepcopy(dict(value))
-        texts = self._texts(own_value, index)
+        texts = self._texts_to_embed(own_value, index)
         # Computed before the lock is taken, because embedding may call a model.
         vectors = embed_texts(self._index, texts) if self._index is not None else ()
         duration = self._ttl.default if ttl is None else ttl
         now = self._clock.now()
         with self._lock:
-            previous = self._entries.pop(item_key, None)  # the new entry must become the last one
+            previous = self._entries.pop(item_key, None)  # removed, so that the new entry becomes the last of the dict
             is_update = previous is not None and not previous.is_expired(self._clock.monotonic())
             created_at = previous.item.created_at if previous is not None and is_update else now
             item = Item(namespace=namespace, key=key, value=own_value, created_at=created_at, updated_at=now)
@@ -90,7 +90,7 @@ class InMemoryStore(ConfiguredStore):
         prefix: Namespace,
         *,
         query: str | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002  # the field's word
+        filter: Mapping[str, Any] | None = None,  # noqa: A002  # the usual name
         limit: int = 10,
         offset: int = 0,
         refresh_ttl: bool | None = None,
@@ -107,7 +107,8 @@ class InMemoryStore(ConfiguredStore):
             ]
             if vector is not None:
                 scored = [pair for pair in scored if pair[0] is not None]
-                scored.sort(key=lambda pair: -(pair[0] or 0.0))  # stable: equally similar items stay newest first
+                # The sort is stable, so items with equal scores remain in the order newest first.
+                scored.sort(key=lambda pair: -(pair[0] or 0.0))
             page = scored[cut_page(limit, offset)]
             for _, entry in page:
                 self._refresh(entry, now, refresh_ttl)
@@ -143,12 +144,12 @@ class InMemoryStore(ConfiguredStore):
         return len(expired)
 
     def _refresh(self, entry: _Entry, now: float, refresh: bool | None) -> None:
-        if self._refreshes(refresh):
+        if self._should_refresh(refresh):
             entry.refresh(now)
 
 
 def _score(entry: _Entry, query: Vector | None) -> float | None:
-    """Return the similarity of the most similar text of an item; None without a query, or without vectors."""
+    """Return the similarity of an item's most similar text to a query; None if there is no query or no vector."""
     if query is None or not entry.vectors:
         return None
     return max(similarity(vector, query) for vector in entry.vectors)
@@ -156,7 +157,9 @@ def _score(entry: _Entry, query: Vector | None) -> float | None:
 
 def _matches(labels: Namespace, pattern: Namespace) -> bool:
     """Return whether labels match a pattern, in which `"*"` matches any label."""
-    return len(labels) == len(pattern) and all(p in ("*", label) for p, label in zip(pattern, labels, strict=True))
+    if len(labels) != len(pattern):
+        return False
+    return all(expected in ("*", label) for expected, label in zip(pattern, labels, strict=True))
 
 
 def _search_item(item: Item, score: float | None) -> SearchItem:

@@ -11,9 +11,9 @@ from statewright.clock import Duration
 from statewright.errors import InvalidConfig, InvalidUpdateError
 
 Namespace = tuple[str, ...]
-"""Labels from the general to the specific: `("users", "42", "memories")`."""
+"""Labels, from the general to the specific, such as `("users", "42", "memories")`."""
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
-"""Returns a vector for each text, all of the same length."""
+"""Returns a vector for each text. All vectors must have the same number of dimensions."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,26 +21,27 @@ class Index:
     """The configuration of semantic search."""
 
     dims: int
-    """The number of dimensions of a vector."""
+    """The number of dimensions of each vector."""
     embed: Embed
     fields: tuple[str, ...] = ("$",)
-    """Paths of the texts to embed, such as `text`, `author.name` or `parts[*].text`; `$` is the whole value."""
+    """The paths of the values to embed, such as `text`, `author.name` or `parts[*].text`; `$` is the whole value."""
 
     def __post_init__(self) -> None:
         if self.dims < 1:
-            raise InvalidConfig(f"Index(dims={self.dims!r}): give the number of dimensions of the vectors, at least 1.")
+            raise InvalidConfig(f"Index(dims={self.dims!r}): pass the number of dimensions of the vectors, at least 1.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimeToLive:
-    """The configuration of how long a store keeps items."""
+    """The configuration of times to live in a store."""
 
     default: Duration | None = None
-    """The time to live of items that are put without one; None if they never expire."""
+    """The time to live of items that are put without a time to live; None if they never expire."""
     refresh_on_read: bool = True
     """True if reading an item restarts its time to live."""
     sweep_every: Duration = 300.0
-    """The interval at which `start_sweeper()` removes expired items; they are invisible as soon as they expire."""
+    """The interval at which `start_sweeper()` removes expired items. Reads and searches ignore expired items that have
+    not been removed yet."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,18 +60,18 @@ class SearchItem(Item):
     """An item returned by a search."""
 
     score: float | None = None
-    """The similarity to the query, up to 1; None without a query."""
+    """The similarity to the query, at most 1; None if the search had no query."""
 
 
 def check_namespace(namespace: Namespace) -> Namespace:
     """Return the namespace. Raises InvalidUpdateError if it is empty, or if a label is empty or contains a dot."""
     if not isinstance(namespace, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  # users may pass anything
-        raise InvalidUpdateError(f"The namespace is {namespace!r}. Give a tuple of labels, e.g. ('users', '42').")
-    bad = [label for label in namespace if not isinstance(label, str) or not label or "." in label]  # pyright: ignore
-    if not namespace or bad:
-        problem = f"the label {bad[0]!r}" if bad else "no label"
+        raise InvalidUpdateError(f"The namespace is {namespace!r}. Pass a tuple of labels, e.g. ('users', '42').")
+    invalid = [label for label in namespace if not isinstance(label, str) or not label or "." in label]  # pyright: ignore
+    if not namespace or invalid:
+        problem = f"the label {invalid[0]!r}" if invalid else "no label"
         raise InvalidUpdateError(
-            f"The namespace {namespace!r} has {problem}. Give one or more labels, none of them empty or with a dot."
+            f"The namespace {namespace!r} has {problem}. Pass one or more labels that are not empty and contain no dot."
         )
     return namespace
 

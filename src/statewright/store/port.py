@@ -1,7 +1,8 @@
-"""The port of stores: memory across threads.
+"""The port of stores, which keep data across threads.
 
-`Store` has the methods that an adapter must implement. `StoreFace` adds batches, and async versions of all methods.
-`ConfiguredStore` adds the options of our own stores: an index, times to live and a sweeper.
+`Store` has the methods that an adapter must implement. `StoreFace` adds batches and async versions of all methods.
+`ConfiguredStore` adds the options of the stores of this library: an index, times to live, and a timer that removes
+expired items.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from statewright.store.vectors import texts_at
 
 @runtime_checkable
 class Store(Protocol):
-    """Values by namespace and key. A write takes effect immediately: it is not part of a superstep."""
+    """Stores values by namespace and key. Writes take effect immediately, not at the end of a superstep."""
 
     def get(self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None) -> Item | None:
-        """Return an item; None if there is none.
+        """Return an item; None if it does not exist or has expired.
 
-        `refresh_ttl` says whether its time to live restarts; by default `TimeToLive.refresh_on_read` does.
+        `refresh_ttl` determines whether this restarts its time to live; by default, `TimeToLive.refresh_on_read` does.
         """
         ...
 
@@ -46,9 +47,10 @@ class Store(Protocol):
         index: bool | Sequence[str] | None = None,
         ttl: Duration | None = None,
     ) -> None:
-        """Store a copy of `value`, which replaces the previous value. It expires after `ttl`, if that is given.
+        """Store a copy of `value`, which replaces the previous value.
 
-        `index` lists the fields to embed for semantic search; True stands for those of the index, False for none.
+        The item expires after `ttl`, or after the store's default time to live if `ttl` is None. `index` lists the
+        fields to embed for semantic search; None and True select the fields of the index, and False selects none.
         Raises InvalidUpdateError for an invalid namespace.
         """
         ...
@@ -62,14 +64,16 @@ class Store(Protocol):
         prefix: Namespace,
         *,
         query: str | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002  # the field's word
+        filter: Mapping[str, Any] | None = None,  # noqa: A002  # the usual name
         limit: int = 10,
         offset: int = 0,
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
-        """Return the items under a prefix that match `filter`, most similar to `query` first, or else newest first.
+        """Return the items that match `filter` and whose namespaces begin with `prefix`.
 
-        Raises InvalidUpdateError for a query if there is no index, and for an unknown operator.
+        They are in order of similarity to `query`, or if there is no query, most recently updated first. In `prefix`,
+        `"*"` matches any label. Raises InvalidUpdateError for an unknown operator in the filter, and for a query if the
+        store has no index.
         """
         ...
 
@@ -82,15 +86,16 @@ class Store(Protocol):
         limit: int = 100,
         offset: int = 0,
     ) -> Sequence[Namespace]:
-        """Return the namespaces in use, sorted and cut to `max_depth` labels.
+        """Return the namespaces that contain items, sorted.
 
-        In `prefix` and `suffix`, `"*"` matches any label.
+        In `prefix` and `suffix`, `"*"` matches any label. With `max_depth`, only the first `max_depth` labels of each
+        namespace are returned.
         """
         ...
 
 
 class StoreFace:
-    """The methods of a store in addition to the port. Adapters may derive from it."""
+    """Methods of stores that are not part of the port. Adapters may derive from this class."""
 
     def batch(self: Any, operations: Iterable[Operation]) -> list[Any]:
         """Perform operations in order, and return their results."""
@@ -122,7 +127,7 @@ class StoreFace:
 
 
 class ConfiguredStore(StoreFace):
-    """A store with an optional index, times to live, and a timer that removes expired items."""
+    """The base class of stores with an optional index, times to live, and a timer that removes expired items."""
 
     def __init__(self, index: Index | None, ttl: TimeToLive | None, clock: Clock | None) -> None:
         self._index = index
@@ -136,24 +141,24 @@ class ConfiguredStore(StoreFace):
         raise NotImplementedError
 
     def start_sweeper(self) -> None:
-        """Remove expired items every `TimeToLive.sweep_every`, until `close()`."""
+        """Remove expired items every `TimeToLive.sweep_every`, until `close()` is called."""
         with self._sweeper_lock:
             self._stop_sweeper()
-            self._set_sweeper()
+            self._schedule_sweep()
 
     def close(self) -> None:
-        """Stop sweeping."""
+        """Stop the timer that removes expired items."""
         with self._sweeper_lock:
             self._stop_sweeper()
 
-    def _set_sweeper(self) -> None:
-        self._sweeper = self._clock.call_later(as_seconds(self._ttl.sweep_every), self._sweep_again)
+    def _schedule_sweep(self) -> None:
+        self._sweeper = self._clock.call_later(as_seconds(self._ttl.sweep_every), self._sweep_and_reschedule)
 
-    def _sweep_again(self) -> None:
+    def _sweep_and_reschedule(self) -> None:
         with self._sweeper_lock:
-            if self._sweeper is not None:  # `close` may have stopped it meanwhile
+            if self._sweeper is not None:  # None if `close` has stopped the timer meanwhile
                 self._sweep_in_background()
-                self._set_sweeper()
+                self._schedule_sweep()
 
     def _sweep_in_background(self) -> object:
         """Sweep on the thread of the clock. A slow store overrides this to sweep on another thread."""
@@ -164,11 +169,12 @@ class ConfiguredStore(StoreFace):
             self._sweeper.cancel()
             self._sweeper = None
 
-    def _refreshes(self, refresh: bool | None) -> bool:
+    def _should_refresh(self, refresh: bool | None) -> bool:
+        """Return whether a read restarts times to live; `refresh` is the argument of the caller."""
         return self._ttl.refresh_on_read if refresh is None else refresh
 
-    def _texts(self, value: Mapping[str, Any], index: bool | Sequence[str] | None) -> Sequence[str]:
-        """Return the texts of a value that are embedded for semantic search."""
+    def _texts_to_embed(self, value: Mapping[str, Any], index: bool | Sequence[str] | None) -> Sequence[str]:
+        """Return the texts in a value to embed for semantic search; `index` is the argument of `put`."""
         if self._index is None or index is False:
             return ()
         return texts_at(value, self._index.fields if index is None or index is True else index)

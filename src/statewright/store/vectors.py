@@ -1,7 +1,7 @@
-"""Semantic search: embedding of texts, and comparison of a query with every vector.
+"""Semantic search: embedding of texts, and comparison of a query with the vectors of all items.
 
-Stores in databases compare packed vectors, with numpy if it is installed. The similarities are rounded, so that they
-are the same with and without numpy, and equally similar items have the same order.
+Stores in databases keep vectors as packed bytes, and compare them with numpy if it is installed. The similarities are
+rounded, so that they do not depend on whether numpy is installed, and neither does the order of items.
 """
 
 from __future__ import annotations
@@ -22,21 +22,27 @@ from statewright.store.model import Index
 
 Vector = Sequence[float]
 _DIGITS: Final = 6
-_SIZE: Final = 4
-"""Bytes of a float32."""
-_CHUNK: Final = 512
-"""Items that are compared in one call of numpy, to limit memory."""
+"""The number of decimal digits to which similarities are rounded."""
+_FLOAT_SIZE: Final = 4
+"""The size of a float32 in bytes."""
+_CHUNK_SIZE: Final = 512
+"""The number of items that are compared in one call of numpy, which limits the memory that it needs."""
 
 
 def require_index(index: Index | None) -> Index:
-    """Return the index of a store, for a query. Raises InvalidUpdateError if the store has none."""
+    """Return the index of a store, which a query needs. Raises InvalidUpdateError if the store has none."""
     if index is None:
-        raise InvalidUpdateError("A search with query= needs an index: give the store index=Index(dims=..., embed=...)")
+        raise InvalidUpdateError(
+            "A search with query= needs an index, but the store has none. Create it with index=Index(dims=, embed=)."
+        )
     return index
 
 
 def embed_texts(index: Index, texts: Sequence[str]) -> list[Vector]:
-    """Return the vectors of texts, normalised to length 1. Raises InvalidUpdateError for wrong dimensions."""
+    """Return the vectors of texts, normalised to length 1.
+
+    Raises InvalidUpdateError if `index.embed` returns the wrong number of vectors, or vectors of the wrong dimensions.
+    """
     vectors = [list(map(float, vector)) for vector in index.embed(texts)] if texts else []
     dims = next((len(vector) for vector in vectors if len(vector) != index.dims), index.dims)
     if dims != index.dims or len(vectors) != len(texts):
@@ -58,15 +64,18 @@ def similarity(first: Vector, second: Vector) -> float:
 
 
 def pack_vectors(vectors: Iterable[Vector]) -> bytes:
-    """Return vectors as bytes: the consecutive float32 of all of them."""
+    """Return vectors as bytes: the numbers of all vectors as consecutive float32 values."""
     numbers = [number for vector in vectors for number in vector]
     return struct.pack(f"<{len(numbers)}f", *numbers)
 
 
 def score_items(query: Vector, items: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, float]]:
-    """Yield the number of each item with the similarity of its most similar vector. Items have packed vectors."""
+    """Yield the number of each item, and the similarity of its most similar vector to the query.
+
+    `items` are the numbers of items with their packed vectors.
+    """
     numpy, remaining = _numpy(), iter(items)
-    while chunk := list(itertools.islice(remaining, _CHUNK)):
+    while chunk := list(itertools.islice(remaining, _CHUNK_SIZE)):
         vectors = [packed_vectors for _, packed_vectors in chunk]
         scores = _scores(query, vectors) if numpy is None else _numpy_scores(numpy, query, vectors)
         for (item, _), score in zip(chunk, scores, strict=True):
@@ -88,31 +97,32 @@ def _scores(query: Vector, items: Sequence[bytes]) -> list[float]:
 
 def _numpy_scores(numpy: Any, query: Vector, items: Sequence[bytes]) -> list[float]:
     vectors = numpy.frombuffer(b"".join(items), "<f4").astype("f8").reshape(-1, len(query))
-    counts = [len(item) // (_SIZE * len(query)) for item in items]
+    counts = [len(item) // (_FLOAT_SIZE * len(query)) for item in items]
     firsts = list(itertools.accumulate(counts[:-1], initial=0))
     return numpy.maximum.reduceat(vectors @ numpy.asarray(query, "f8"), firsts).tolist()
 
 
 def texts_at(value: Mapping[str, Any], paths: Iterable[str]) -> list[str]:
-    """Return the values at some paths as texts: strings unchanged, other values as JSON."""
-    parts = (part for path in paths for part in _values_at(value, path))
-    return [part if isinstance(part, str) else _as_text(part) for part in parts]
+    """Return the values at these paths as texts: strings unchanged, and other values as JSON."""
+    values = (item for path in paths for item in _values_at(value, path))
+    return [item if isinstance(item, str) else _as_text(item) for item in values]
 
 
 def _as_text(value: Any) -> str:
     try:
         return json.dumps(value, default=str, sort_keys=True)
-    except TypeError:  # keys of different types have no order
+    except TypeError:  # keys of different types cannot be sorted
         return json.dumps(value, default=str)
 
 
 def _values_at(value: Any, path: str) -> list[Any]:
+    """Return the values at a path, which are several if it contains `[*]`, and none if it does not exist."""
     if path in ("$", ""):
         return [value]
     if path.startswith("["):
         index, _, remainder = path[1:].partition("]")
         items = _items_at(value, index)
-        return [inner for item in items for inner in _values_at(item, remainder.removeprefix("."))]
+        return [nested for item in items for nested in _values_at(item, remainder.removeprefix("."))]
     if not isinstance(value, Mapping):
         return []
     fields = cast(Mapping[str, Any], value)
@@ -127,7 +137,7 @@ _INDEX = re.compile(r"-?[0-9]+")
 
 
 def _items_at(value: Any, index: str) -> Sequence[Any]:
-    """Return the item of a list at an index, or all items for `*`."""
+    """Return the item of a list at an index, or all items for `*`; empty if there is no such item, or no list."""
     items = cast(list[Any], value) if isinstance(value, list) else []
     if index == "*":
         return items

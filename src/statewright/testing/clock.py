@@ -1,4 +1,4 @@
-"""A clock for tests, whose time passes only when a test says so."""
+"""A clock for tests, whose time passes only when a test advances it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ T = TypeVar("T")
 QUIET_SECONDS = 0.01
 """Real seconds without a new alarm after which a clock with `jumps=True` advances."""
 LOOP_ITERATIONS = 20
-"""Iterations of the event loop after which `run` assumes that every task waits for the clock."""
+"""Iterations of the event loop after which `run` assumes that every task is waiting for the clock."""
 
 
 class FakeClock:
     """A `Clock` whose time passes only in `advance` and `run`, or automatically with `jumps=True`.
 
-    With `jumps=True` it advances to the next alarm whenever no alarm was added for a moment, so that waits end at once.
-    A node that takes real time would then reach its timeout too early, so tests of timeouts use `advance` instead.
+    With `jumps=True` the clock advances to its next alarm whenever no alarm has been added for a moment, so that waits
+    end almost at once. A node that takes real time would then reach its timeout too early, so tests of timeouts should
+    use `advance` instead.
     """
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC), *, jumps: bool = False) -> None:
@@ -37,9 +38,9 @@ class FakeClock:
         self._lock = threading.RLock()
         self._jumper: threading.Thread | None = None
         self._alarm_count = 0
-        """The number of alarms that were ever added, by which `_jump_when_quiet` notices new ones."""
+        """The number of alarms that were ever added, by which `_jump_when_quiet` notices new alarms."""
         self._wake_events: dict[int, threading.Event] = {}
-        """Events that end a wait before its alarm rings, by the object id of the alarm."""
+        """The events that end a call of `wait` before its alarm rings, by the object id of the alarm."""
 
     def now(self) -> datetime:
         return self._start + timedelta(seconds=self._elapsed)
@@ -93,19 +94,20 @@ class FakeClock:
         self._elapsed = max(self._elapsed, target)
 
     async def run(self, awaitable: Awaitable[T]) -> T:
-        """Await a result. Whenever every task waits for the clock, advance to the next alarm."""
+        """Await a result. Whenever every task is waiting for the clock, advance to the next alarm."""
         task = asyncio.ensure_future(awaitable)
         while not task.done():
             for _ in range(LOOP_ITERATIONS):
                 await asyncio.sleep(0)
             if not task.done() and not self._jump():
-                await asyncio.wait([task], timeout=0.001)  # it waits for something other than the clock, as a thread
+                # The task is waiting for something other than the clock, such as a thread.
+                await asyncio.wait([task], timeout=0.001)
         return await task
 
     def _jump(self, until: float = inf) -> bool:
         """Advance to the next alarm and ring it. Return False if none is due by `until`."""
         with self._lock:
-            while self._alarms and self._is_over(self._alarms[0]):
+            while self._alarms and self._is_obsolete(self._alarms[0]):
                 heapq.heappop(self._alarms)
             if not self._alarms or self._alarms[0].due > until:
                 return False
@@ -114,7 +116,7 @@ class FakeClock:
         alarm.ring()  # without the lock, because the callback may wait for another thread
         return True
 
-    def _is_over(self, alarm: Alarm) -> bool:
-        """Return whether an alarm is obsolete: it is cancelled, or its thread was woken and is about to cancel it."""
+    def _is_obsolete(self, alarm: Alarm) -> bool:
+        """Return whether an alarm was cancelled, or its thread was woken by the event and is about to cancel it."""
         woken = self._wake_events.get(id(alarm))
         return alarm.callback is None or (woken is not None and woken.is_set())

@@ -1,4 +1,4 @@
-"""An instrument that keeps all events, for assertions."""
+"""An instrument that keeps all events, so that tests can make assertions about them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class RecordingInstrument(Instrument):
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-        """In the order in which they were emitted."""
+        """The events, in the order in which they were emitted."""
 
     @property
     def kinds(self) -> list[str]:
@@ -27,6 +27,7 @@ def _record(self: RecordingInstrument, event: Event) -> None:
     self.events.append(event)
 
 
-# The methods are set on the class, because an event is emitted only if the class overrides the method of its kind.
+# The methods are set on the class, because an instrument receives an event only if its class overrides the method for
+# events of this kind.
 for _name in METHOD_BY_KIND.values():
     setattr(RecordingInstrument, _name, _record)

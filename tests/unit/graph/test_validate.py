@@ -185,7 +185,7 @@ INVALID: dict[str, tuple[Build, str]] = {
     ),
     "an unknown join": (
         lambda: graph_of("a").add_node("b", nothing, join="all").add_edge("a", "b"),  # type: ignore[arg-type]
-        r"Node 'b': unknown join 'all'\. Kinds: any, idle, reachable",
+        r"Node 'b': unknown join 'all'\. Choices: any, idle, reachable",
     ),
     "defer with another join": (
         lambda: graph_of("a").add_node("b", nothing, defer=True, join="reachable").add_edge("a", "b"),
@@ -193,7 +193,7 @@ INVALID: dict[str, tuple[Build, str]] = {
     ),
     "an unknown memory": (
         lambda: graph_of("a").add_node("b", nothing, memory="forever").add_edge("a", "b"),  # type: ignore[arg-type]
-        r"Node 'b': unknown memory 'forever'\. Kinds: call, thread, none",
+        r"Node 'b': unknown memory 'forever'\. Choices: call, thread, none",
     ),
     "memory of a function": (
         lambda: graph_of("a").add_node("b", nothing, memory="thread").add_edge("a", "b"),
@@ -459,7 +459,7 @@ def test_a_valid_graph_has_no_problems(case: str) -> None:
     graph = VALID[case]().freeze()
 
     problems = find_problems(graph)
-    assert (problems.fatal, problems.shape) == ((), ())
+    assert (problems.fatal, problems.structure) == ((), ())
 
 
 def test_freezing_again_reports_the_same_problems() -> None:

@@ -22,7 +22,7 @@ from statewright.state import (
     type_adapter,
 )
 from statewright.state.fields import Field
-from statewright.state.validate import glance_for, is_checkable, modern_typeddict
+from statewright.state.validate import fast_check_for, is_checkable, modern_typeddict
 
 
 class Colour(enum.Enum):
@@ -208,7 +208,7 @@ def test_another_annotation_replaces_the_type_of_the_field() -> None:
     ],
 )
 def test_a_fast_check_accepts_valid_values(hint: Any, value: Any) -> None:
-    fast_check = glance_for(hint)
+    fast_check = fast_check_for(hint)
     assert fast_check is not None
     assert fast_check(value) is True
 
@@ -236,7 +236,7 @@ def test_a_fast_check_accepts_valid_values(hint: Any, value: Any) -> None:
     ],
 )
 def test_a_fast_check_leaves_uncertain_values_to_the_full_check(hint: Any, value: Any) -> None:
-    fast_check = glance_for(hint)
+    fast_check = fast_check_for(hint)
     assert fast_check is not None
     assert fast_check(value) is False
 
@@ -246,7 +246,7 @@ def test_a_fast_check_leaves_uncertain_values_to_the_full_check(hint: Any, value
     [Inner, Sequence[int], tuple[int, str], list[Sequence[int]], list[Inner], Callable[[], int], Annotated[int, "a"]],
 )
 def test_complex_types_have_no_fast_check(hint: Any) -> None:
-    assert glance_for(hint) is None
+    assert fast_check_for(hint) is None
 
 
 # -- all fields of a schema

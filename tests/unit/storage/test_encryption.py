@@ -75,7 +75,7 @@ def test_decrypting_without_the_right_key_is_refused(encryptor: Encryptor, messa
 @pytest.mark.parametrize("cut", [2, 10, 14, 20, -1])
 def test_truncated_encrypted_bytes_are_refused(cut: int) -> None:
     stored = Encryptor(KEY).encrypt(b"secret")
-    with pytest.raises(WrongEncryptionKey, match="the file is damaged"):
+    with pytest.raises(WrongEncryptionKey, match="the database is damaged"):
         Encryptor(KEY).decrypt(stored[:cut])
 
 

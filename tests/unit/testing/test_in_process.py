@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from statewright.service.background.loop_thread import LoopThread
-from statewright.testing.service.in_process import InProcess
+from statewright.testing.service.in_process import InProcessTransport
 
 
 class App:
@@ -49,7 +49,7 @@ def thread() -> Iterator[LoopThread]:
 
 def test_a_request_gets_its_response(thread: LoopThread) -> None:
     app = App()
-    with httpx.Client(transport=InProcess(app, thread, app.settle), base_url="http://h") as client:
+    with httpx.Client(transport=InProcessTransport(app, thread, app.settle), base_url="http://h") as client:
         assert client.post("/a/b?c=d", content="body").text == "POST /a/b c=d body"
         assert app.settled == 1
         with pytest.raises(ValueError, match="it failed"):
@@ -58,7 +58,7 @@ def test_a_request_gets_its_response(thread: LoopThread) -> None:
 
 def test_a_stream_arrives_in_pieces_and_can_be_abandoned(thread: LoopThread) -> None:
     app = App()
-    with httpx.Client(transport=InProcess(app, thread, app.settle), base_url="http://h") as client:
+    with httpx.Client(transport=InProcessTransport(app, thread, app.settle), base_url="http://h") as client:
         with client.stream("GET", "/stream") as response:
             assert next(response.iter_bytes()) == b"first"
         assert app.settled == 0
@@ -68,7 +68,9 @@ def test_async_clients_can_use_it(thread: LoopThread) -> None:
     app = App()
 
     async def use() -> None:
-        async with httpx.AsyncClient(transport=InProcess(app, thread, app.settle), base_url="http://h") as client:
+        async with httpx.AsyncClient(
+            transport=InProcessTransport(app, thread, app.settle), base_url="http://h"
+        ) as client:
             assert (await client.get("/x")).text == "GET /x  "
             async with client.stream("GET", "/stream") as response:
                 async for piece in response.aiter_bytes():

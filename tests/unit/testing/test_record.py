@@ -68,7 +68,7 @@ def test_a_recording_contains_input_outcomes_frontiers_and_states(file: Path) ->
 
     [call] = read_recording(file, app).calls
 
-    assert (call.given, call.graph, call.thread_id, call.saves) == ({"x": 1}, app.name, None, False)
+    assert (call.input, call.graph, call.thread_id, call.saves) == ({"x": 1}, app.name, None, False)
     entry, first, second = call.steps
     assert (entry.is_input, entry.tasks, entry.after.changes) == (True, [], {"log": [], "x": 1})
     assert first.tasks[0].outcome == Completed({"x": 2}, [Send("b", 1)], True)
@@ -76,7 +76,7 @@ def test_a_recording_contains_input_outcomes_frontiers_and_states(file: Path) ->
     assert (second.tasks[0].node, second.tasks[0].arg) == ("b", 1)
     assert list(second.after.changes["log"].items) == [1]
     assert len({step.after.fingerprint for step in call.steps}) == 3
-    assert (call.rest.status, call.rest.error) == ("completed", None)
+    assert (call.end.status, call.end.error) == ("completed", None)
 
 
 def test_a_recording_contains_questions_answers_and_the_journal(file: Path) -> None:
@@ -89,11 +89,11 @@ def test_a_recording_contains_questions_answers_and_the_journal(file: Path) -> N
 
     asking, answered = first.steps[-1].tasks[0], second.steps[0].tasks[0]
     assert isinstance(asking.outcome, Interrupted)
-    assert [question.id for question in asking.outcome.interrupts] == first.rest.interrupts
+    assert [question.id for question in asking.outcome.interrupts] == first.end.interrupts
     assert asking.id == answered.id
     assert [entry[:3] + entry[4:] for entry in asking.journal] == [["", "charge", 0, 42]]
     assert asking.journal == answered.journal
-    assert second.given.resume == "yes"
+    assert second.input.resume == "yes"
     assert first.steps[-1].after is None
 
 
@@ -123,7 +123,7 @@ def test_a_recording_contains_errors_and_attempts(file: Path) -> None:
     failed = call.steps[1].tasks[0]
     assert isinstance(failed.outcome, Failed)
     assert (failed.attempts, str(failed.outcome.error)) == (2, "no luck")
-    assert (call.rest.status, call.rest.node, call.rest.error) == (
+    assert (call.end.status, call.end.node, call.end.error) == (
         "failed",
         "a",
         ["builtins.ConnectionError", "no luck"],
@@ -139,8 +139,8 @@ def test_a_recording_contains_subgraphs_in_the_tasks_that_call_them(file: Path) 
     sub = read_recording(file, outer).calls[0].steps[1].tasks[0]
 
     [call] = sub.calls
-    assert (call.namespace, call.given, call.number) == (f"sub:{sub.id}", {"x": 1, "log": []}, 1)
-    assert call.rest.interrupts == [question.id for question in sub.outcome.interrupts]
+    assert (call.namespace, call.input, call.number) == (f"sub:{sub.id}", {"x": 1, "log": []}, 1)
+    assert call.end.interrupts == [question.id for question in sub.outcome.interrupts]
 
 
 def test_a_graph_called_by_a_node_is_recorded(file: Path) -> None:
@@ -260,7 +260,7 @@ def test_the_graph_itself_is_not_recorded(file: Path) -> None:
     with record(app, file) as recorded:
         recorded.invoke({"x": 1})
         app.invoke({"x": 2})
-    assert [call.given for call in read_recording(file, app).calls] == [{"x": 1}]
+    assert [call.input for call in read_recording(file, app).calls] == [{"x": 1}]
 
 
 def test_a_block_without_a_run_is_an_error(file: Path) -> None:

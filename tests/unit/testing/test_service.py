@@ -118,7 +118,7 @@ def test_approvals_and_questions_of_a_run_are_answered(path: Path | None) -> Non
         run = service.start("ask")
         by_id = {wait.id: "Bo" for wait in service.waits(run)}
         assert service.answer(run, by_id).output == {"log": ["Bo"]}
-        with pytest.raises(InvalidRequest, match="waits for 0 approvals"):
+        with pytest.raises(InvalidRequest, match="is waiting for 0 approvals"):
             service.approve(run)
         with pytest.raises(NotFound):
             service.start("none")

@@ -61,9 +61,9 @@ def test_housekeeping_does_not_count_as_a_wait() -> None:
     clock = ServiceClock(BEGIN)
     background = Background([], clock)
     clock.call_later(5, background.wake)
-    assert (clock.wait_times(), clock.requests) == ([], 0)
+    assert (clock.wait_times(), clock.scheduled_calls) == ([], 0)
     timer = clock.call_later(7, lambda: None)
-    assert (clock.wait_times(), clock.requests) == ([BEGIN + timedelta(seconds=7)], 1)
+    assert (clock.wait_times(), clock.scheduled_calls) == ([BEGIN + timedelta(seconds=7)], 1)
     timer.cancel()
     assert clock.wait_times() == []
 

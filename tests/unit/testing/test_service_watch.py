@@ -59,7 +59,7 @@ def test_a_task_is_running_until_it_finishes_or_its_run_restarts() -> None:
     watch.on_task_finished(event("task_finished", "1"))
     watch.on_attempt_failed(event("attempt_failed", "2", (ValueError(), 60.0)))
     watch.on_attempt_failed(event("attempt_failed", "3", (ValueError(), 60.0)))  # an unknown task
-    assert [(task.node, task.until) for task in watch.running(["r"])] == [("n", clock.monotonic() + 60)]
+    assert [(task.node, task.next_attempt_at) for task in watch.running(["r"])] == [("n", clock.monotonic() + 60)]
     assert watch.running(["other"]) == []
     watch.on_run_started(event("run_started", ""))
     assert watch.running(["r"]) == []

@@ -70,11 +70,11 @@ def _connect(name: str, models: Models, file: Path) -> ChatModel:
 
 
 def _connect_project_default(file: Path) -> ChatModel | None:
-    """Connect the default model of the project; return None if there is none, or its provider is unknown."""
+    """Connect the default model of the project; return None if there is none, or if its provider is unknown."""
     from statewright.workflow.states.resources.chat_models import ModelResolver
 
     project = load_project(file)
-    source = ModelResolver(project.models, project.defaults.provider).find(project.defaults.model)
+    model_source = ModelResolver(project.models, project.defaults.provider).find(project.defaults.model)
     try:
         return model_source.model if model_source is not None else None
     except ModelError as error:

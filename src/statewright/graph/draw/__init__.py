@@ -1,4 +1,4 @@
-"""Drawings of graphs as Mermaid, DOT, SVG, text and JSON, made from their declared edges."""
+"""Drawings of graphs as Mermaid, DOT, SVG, text and JSON."""
 
 from statewright.graph.draw.drawing import Drawing
 from statewright.graph.draw.read import drawing_of

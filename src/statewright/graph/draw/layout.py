@@ -1,8 +1,9 @@
 """Layered layout of boxes from top to bottom, after Sugiyama, Tagawa and Toda (1981).
 
-Edges that close a loop are left out; the others run downwards. A node is one layer below its lowest predecessor. An
-edge that crosses a layer gets a *bend* there, which is sorted like a node. A few sweeps sort each layer by the mean
-position of the neighbours above or below. All passes are linear in nodes, edges and bends, except for the sorting.
+Edges that close a loop are left out, so that all other edges run downwards. A node is placed one layer below its lowest
+predecessor. An edge that crosses a layer gets a *bend* there, which is sorted like a node. A few sweeps then sort each
+layer by the mean positions of the neighbours above or below. Every pass takes linear time in the number of nodes, edges
+and bends, except for the sorting.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from itertools import pairwise
 from statewright.graph.draw.shapes import DrawnEdge, Shapes
 
 SWEEPS = 4
+"""The number of times that each layer is sorted."""
 Slot = str | tuple[int, int]
-"""An element of a layer: a node by its id, or a bend by the number of its edge and its layer."""
+"""An element of a layer: the id of a node, or the edge number and the layer of a bend. Edges are numbered from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,29 +26,29 @@ class Layout:
 
     layers: tuple[tuple[Slot, ...], ...]
     paths: Mapping[int, tuple[Slot, ...]]
-    """The slots of each downward edge, by its number: source, bends, target."""
+    """The slots of each downward edge (source, bends, target), by edge number."""
     loops: tuple[int, ...]
-    """Numbers of the edges that close a loop."""
+    """The numbers of the edges that close a loop."""
 
 
 def lay_out(shapes: Shapes) -> Layout:
-    """Return the layout of a drawing. It is deterministic."""
+    """Return the layout of a drawing. The same drawing always has the same layout."""
     loops = _loop_edges(shapes)
-    down = [(number, edge) for number, edge in enumerate(shapes.edges) if number not in loops]
-    layer_of = _layers(shapes, [edge for _, edge in down])
-    paths = {number: _path(number, edge, layer_of) for number, edge in down}
+    downward_edges = [(number, edge) for number, edge in enumerate(shapes.edges) if number not in loops]
+    layer_of = _assign_layers(shapes, [edge for _, edge in downward_edges])
+    paths = {number: _path(number, edge, layer_of) for number, edge in downward_edges}
     layers: list[list[Slot]] = [[] for _ in range(max(layer_of.values(), default=-1) + 1)]
     for node in shapes.nodes:
         layers[layer_of[node.id]].append(node.id)
     for path in paths.values():
         for bend in path[1:-1]:
-            layers[bend[1]].append(bend)  # pyright: ignore  # all but the ends of a path are bends
-    _order(layers, list(paths.values()))
+            layers[bend[1]].append(bend)  # pyright: ignore  # all slots of a path except its ends are bends
+    _sort_layers(layers, list(paths.values()))
     return Layout(tuple(map(tuple, layers)), paths, tuple(sorted(loops)))
 
 
 def centre_layers(layout: Layout, width_of: Callable[[Slot], float], gap: float) -> tuple[dict[Slot, float], float]:
-    """Return the horizontal centre of each slot, with all layers centred, and the width of the widest layer."""
+    """Return the horizontal centre of each slot, and the width of the widest layer, with all layers centred."""
     widths = [[width_of(slot) for slot in layer] for layer in layout.layers]
     totals = [sum(layer) + gap * (len(layer) - 1) for layer in widths]
     widest = max(totals, default=0.0)
@@ -60,7 +62,10 @@ def centre_layers(layout: Layout, width_of: Callable[[Slot], float], gap: float)
 
 
 def _loop_edges(shapes: Shapes) -> set[int]:
-    """Return the edges that lead back to the path of a depth-first search. Iterative, since paths may be long."""
+    """Return the numbers of the edges that lead back to a node on the current path of a depth-first search.
+
+    The search is iterative, because paths may be longer than Python's recursion limit.
+    """
     outgoing: dict[str, list[tuple[int, str]]] = {node.id: [] for node in shapes.nodes}
     for number, edge in enumerate(shapes.edges):
         outgoing[edge.source].append((number, edge.target))
@@ -84,11 +89,11 @@ def _loop_edges(shapes: Shapes) -> set[int]:
     return loops
 
 
-def _layers(shapes: Shapes, down: Sequence[DrawnEdge]) -> dict[str, int]:
-    """Return the layer of each node: the length of the longest path to it, by Kahn's algorithm."""
+def _assign_layers(shapes: Shapes, downward_edges: Sequence[DrawnEdge]) -> dict[str, int]:
+    """Return the layer of each node, which is the length of the longest path to it, using Kahn's algorithm."""
     indegree = {node.id: 0 for node in shapes.nodes}
     successors: dict[str, list[str]] = {node.id: [] for node in shapes.nodes}
-    for edge in down:
+    for edge in downward_edges:
         successors[edge.source].append(edge.target)
         indegree[edge.target] += 1
     layer_of = {node.id: 0 for node in shapes.nodes}
@@ -107,8 +112,8 @@ def _path(number: int, edge: DrawnEdge, layer_of: Mapping[str, int]) -> tuple[Sl
     return (edge.source, *((number, layer) for layer in crossed), edge.target)
 
 
-def _order(layers: list[list[Slot]], paths: Sequence[Sequence[Slot]]) -> None:
-    """Sort each layer by its neighbours above and below, alternately."""
+def _sort_layers(layers: list[list[Slot]], paths: Sequence[Sequence[Slot]]) -> None:
+    """Sort the slots of each layer in place, by the positions of their neighbours above and below in turn."""
     above: dict[Slot, list[Slot]] = {}
     below: dict[Slot, list[Slot]] = {}
     for path in paths:
@@ -120,8 +125,8 @@ def _order(layers: list[list[Slot]], paths: Sequence[Sequence[Slot]]) -> None:
         position = {slot: index for layer in layers for index, slot in enumerate(layer)}
         for layer in reversed(layers) if sweep % 2 else layers:
             if len(layer) > 1:
-                # A slot without neighbours stays where it is.
-                layer.sort(key=lambda slot: _mean([position[near] for near in neighbours.get(slot) or [slot]]))
+                # The position of a slot without neighbours is its own.
+                layer.sort(key=lambda slot: _mean([position[other] for other in neighbours.get(slot) or [slot]]))
                 position.update((slot, index) for index, slot in enumerate(layer))
 
 

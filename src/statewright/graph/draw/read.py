@@ -1,4 +1,4 @@
-"""Drawings of graphs, from their declared edges."""
+"""Conversion of a graph to a drawing, from its declared edges and the metadata of its nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ Arrow = tuple[str, EdgeKind, str]
 
 
 def drawing_of(graph: Graph, *, xray: bool | int = False) -> Drawing:
-    """Return the drawing of a graph. `xray` also draws the nodes of subgraphs: of all, or down to a depth."""
+    """Return the drawing of a graph.
+
+    `xray=True` draws the nodes of subgraphs in place of their boxes; a number limits this to a depth of nesting.
+    """
     depth = int(xray) if not isinstance(xray, bool) else (1_000 if xray else 0)
     nodes, edges = [*_nodes(graph, "", depth)], [*_edges(graph, "", depth)]
     connected = {end for edge in edges for end in (edge.source, edge.target)}
@@ -44,10 +47,10 @@ def _nodes(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnNode]:
 
 
 def _unreachable_arrows(graph: Graph) -> Mapping[str, Sequence[Arrow]]:
-    """Return the arrows of unreachable states by name.
+    """Return the arrows that leave unreachable states, by the name of the state.
 
-    They can never run, so they are not nodes of the graph: a front end lists them in the metadata of a node, under
-    `"unreachable"`.
+    A state that can never run is not a node of the graph, so the front end (such as the compiler of workflows) lists it
+    in the metadata of a node, under `"unreachable"`.
     """
     return {
         name: arrows for node in graph.nodes.values() for name, arrows in _metadata(node, "unreachable", {}).items()
@@ -70,18 +73,18 @@ class _Box(NamedTuple):
     id: str
     label: str
     kind: NodeKind
-    inner: Callable[[], object]
-    """Returns the graph to draw inside; anything else if there is none."""
+    load_subgraph: Callable[[], object]
+    """Returns the graph to draw in place of the box; anything that is not a Graph if there is none."""
 
 
 def _boxes(node: Node) -> list[_Box]:
-    """Return the boxes of a node: one, or several if it calls several graphs.
+    """Return the boxes of a node: one, or a box for each graph in `metadata["boxes"]`.
 
-    `metadata["boxes"]` declares these: functions that return the graphs, by name.
+    `metadata["boxes"]` contains functions that return the graphs that the node calls, by the name of the box.
     """
     boxes: Mapping[str, Callable[[], object]] | None = _metadata(node, "boxes", None)
     if boxes is not None:
-        return [_Box(f"{node.name}:{name}", name, "subgraph", inner) for name, inner in boxes.items()]
+        return [_Box(f"{node.name}:{name}", name, "subgraph", load) for name, load in boxes.items()]
     action = node.action
     return [
         _Box(node.name, node.name, _kind(node), lambda: getattr(action, "graph", None) if node.is_subgraph else None)
@@ -89,9 +92,9 @@ def _boxes(node: Node) -> list[_Box]:
 
 
 def _inner_graph(box: _Box, depth: int) -> Graph | None:
-    """Return the graph to draw inside a box; None if there is none, or if it is too deep."""
-    inner = box.inner() if depth > 0 else None
-    return inner if isinstance(inner, Graph) else None
+    """Return the graph to draw in place of a box; None if there is none, or if `depth` (the levels to open) is 0."""
+    subgraph = box.load_subgraph() if depth > 0 else None
+    return subgraph if isinstance(subgraph, Graph) else None
 
 
 def _edges(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnEdge]:
@@ -100,7 +103,7 @@ def _edges(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnEdge]:
     subgraphs = {box.id: subgraph for box in boxes if (subgraph := _inner_graph(box, depth)) is not None}
 
     def ends(name: str, inner_end: str) -> list[str]:
-        """Return the ids at one end of an edge: of the boxes of a node, or of `inner_end` in an opened subgraph."""
+        """Return the ids to which an edge of a node is drawn: its boxes, or the node `inner_end` in their subgraphs."""
         ids = [box.id for box in boxes_by_node[name]] if name in boxes_by_node else [name]
         return [f"{prefix}{box_id}:{inner_end}" if box_id in subgraphs else prefix + box_id for box_id in ids]
 
@@ -112,7 +115,7 @@ def _edges(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnEdge]:
 
 
 def _declared_edges(graph: Graph) -> Iterator[DrawnEdge]:
-    """Yield the edges of one graph, in the order in which their sources were declared."""
+    """Yield the edges of a graph without its subgraphs, in the order in which their sources were declared."""
     for source in (START, *(name for name, node in graph.nodes.items() if not is_hidden(node))):
         edges = [*_outgoing_edges(graph, source)]
         yield from edges or [DrawnEdge(source, END)]
@@ -121,12 +124,12 @@ def _declared_edges(graph: Graph) -> Iterator[DrawnEdge]:
 
 
 def is_hidden(node: Node) -> bool:
-    """Return whether a node was added by a front end and is not drawn: `metadata={"hidden": True}`."""
+    """Return whether a node is not drawn, because a front end has set `metadata={"hidden": True}`."""
     return bool(_metadata(node, "hidden", False))
 
 
 def _outgoing_edges(graph: Graph, source: str) -> Iterator[DrawnEdge]:
-    """Yield the edges from a node. A front end may replace them with those in `metadata["drawn"]`."""
+    """Yield the edges that leave a node: those in `metadata["drawn"]`, if a front end has set it, or its real edges."""
     node = graph.nodes.get(source)
     drawn = _metadata(node, "drawn", None) if node is not None else None
     if drawn is not None:
@@ -143,7 +146,7 @@ def _outgoing_edges(graph: Graph, source: str) -> Iterator[DrawnEdge]:
 
 
 def _branch_edges(graph: Graph, branch: Branch) -> Iterator[DrawnEdge]:
-    """Yield the arrows of a conditional edge: to each target, or to every node if its targets are not declared."""
+    """Yield an arrow to each target of a conditional edge, or to every node if its targets are not declared."""
     targets = branch.targets if branch.targets is not None else {name: name for name in (*graph.nodes, END)}
     for result, target in targets.items():
         end = target if target in graph.nodes else END

@@ -13,8 +13,8 @@ EdgeKind = Literal["plain", "conditional", "declared", "join"]
 class DrawnNode:
     """A box.
 
-    A `waiting` node is deferred until other tasks have ended; a `subgraph` can be opened by xray; an `unreachable` node
-    was declared, but can never run.
+    A `waiting` node is deferred until other tasks have ended. A `subgraph` can be opened with `xray`. An `unreachable`
+    node was declared but can never run.
     """
 
     id: str
@@ -26,8 +26,8 @@ class DrawnNode:
 class DrawnEdge:
     """An arrow.
 
-    A `conditional` edge depends on the state, a `declared` one is a possible Command or Send, a `join` waits for all of
-    its sources.
+    A `conditional` edge depends on the state. A `declared` edge is a possible target of a Command or Send. A `join`
+    waits for all nodes from which an edge of this kind leads to the target.
     """
 
     source: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statewright.graph.draw.shapes import DrawnEdge, DrawnNode, Shapes
 
-# -- Mermaid. Ids are generated, because names may be keywords.
+# -- Mermaid. Ids are generated, because the names of nodes may be keywords of Mermaid.
 
 _BRACKETS = {
     "start": ("([", "])"),
@@ -40,7 +40,7 @@ def _arrow(edge: DrawnEdge) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return text to put in quotes, where Mermaid accepts entities but not backslashes."""
+    """Escape text that will be put in quotes. In quotes, Mermaid accepts HTML entities but not backslashes."""
     return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace("\n", " ")
 
 

@@ -1,4 +1,4 @@
-"""Drawings as SVG: boxes in layers, curves between them, and loops in lanes at the right, on a background."""
+"""Drawings as SVG: boxes in layers, curves between them, and loops to the right of the boxes, each in its own lane."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from statewright.graph.draw.shapes import DrawnEdge, DrawnNode, Shapes
 HEIGHT, LAYER, GAP, MARGIN, LANE = 36, 84, 32, 24, 26
 """In pixels: height of a box, distance between layers, gap between boxes, margin of the drawing, width of a lane."""
 CHARACTER = 7.6
-"""Width of a character of a name at 13 pixels, with some room."""
+"""The width of a character in a name, in pixels: generous for a font size of 13 pixels."""
 LABEL_CHARACTER = 6.4
-"""Width of a character of a label at 11 pixels."""
+"""The width of a character in the label of an edge, in pixels, for a font size of 11 pixels."""
 Point = tuple[float, float]
 
 _STYLE = (
@@ -36,7 +36,7 @@ _NOT_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U001
 
 
 def escape(text: str) -> str:
-    """Return text escaped for XML, with a white square in place of each character that XML does not allow."""
+    """Escape text for XML, and replace each character that XML does not allow with a white square."""
     return escape_html(_NOT_XML.sub("\N{WHITE SQUARE}", text))
 
 
@@ -74,7 +74,10 @@ def svg(shapes: Shapes) -> str:
 
 
 def _lone_labels(shapes: Shapes, layout: Layout) -> dict[str, str]:
-    """Return the label of each box with a single arrow from above, which is drawn directly above the box."""
+    """Return the labels of arrows that are the only arrow from above to their box, by box.
+
+    These labels are drawn directly above the box, and others near the end of their arrows.
+    """
     labels: dict[str, list[str]] = {}
     for number in layout.paths:
         edge = shapes.edges[number]
@@ -89,7 +92,10 @@ def _width(node: DrawnNode) -> float:
 def _points(
     layout: Layout, nodes: Mapping[str, DrawnNode], labels: Mapping[str, float]
 ) -> tuple[dict[Slot, Point], float]:
-    """Return the centre of each slot, and the width of the widest layer; `labels` are widths of labels above boxes."""
+    """Return the centre of each slot, and the width of the widest layer.
+
+    `labels` are the widths of labels directly above boxes, by box.
+    """
 
     def width_of(slot: Slot) -> float:
         return max(_width(nodes[slot]), labels.get(slot, 0.0)) if isinstance(slot, str) else 12.0
@@ -111,7 +117,7 @@ def _box(node: DrawnNode, centre: Point) -> str:
 
 
 def _edge(edge: DrawnEdge, points: Sequence[Point], *, is_lone: bool) -> str:
-    """Return a curve that leaves its source downwards, passes its bends vertically, and arrives from above."""
+    """Return a curve from the bottom of the source to the top of the target, which is vertical at each bend."""
     ends = [(points[0][0], points[0][1] + HEIGHT / 2), *points[1:-1], (points[-1][0], points[-1][1] - HEIGHT / 2 - 1)]
     path = f"M{ends[0][0]:.1f},{ends[0][1]:.1f}" + "".join(_curves(ends))
     (x1, y1), (x2, y2) = ends[-2], ends[-1]
@@ -126,7 +132,7 @@ def _curves(points: Sequence[Point]) -> Iterable[str]:
 
 
 def _loop(edge: DrawnEdge, points: Mapping[Slot, Point], nodes: Mapping[str, DrawnNode], lane: float) -> str:
-    """Return a curve that leaves its source to the right, and turns back at `lane`, to the right of all boxes."""
+    """Return a curve that leaves its source to the right and turns back at the x coordinate `lane`."""
     x1, y1 = points[edge.source][0] + _width(nodes[edge.source]) / 2, points[edge.source][1] + 5
     x2, y2 = points[edge.target][0] + _width(nodes[edge.target]) / 2 + 1, points[edge.target][1] - 5
     turn = max(lane, x1 + 18, x2 + 18)

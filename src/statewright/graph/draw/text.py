@@ -1,7 +1,7 @@
-"""Drawings as text: boxes in layers, lines between them, loops listed below.
+"""Drawings as text: boxes in layers, lines between them, and a list of loops below.
 
-A cell with lines holds the set of directions in which they leave it, so that crossings and junctions get the right
-character.
+For each character cell that contains lines, the canvas stores the set of directions in which lines leave the cell. The
+set determines the box-drawing character, so that crossings and junctions are drawn correctly.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _CHARACTERS = {
 }  # fmt: skip
 _SIDES = {"subgraph": "║", "waiting": "┆", "unreachable": "╎"}
 GAP = 3
-"""Columns between boxes."""
+"""The number of columns between boxes."""
 Segment = tuple[Slot, Slot, int]
-"""The part of an edge from one layer to the next: the upper and lower slot, and the number of the edge."""
+"""The part of an edge from one layer to the next: the upper slot, the lower slot, and the number of the edge."""
 
 
 def text(shapes: Shapes) -> str:
@@ -34,14 +34,14 @@ def text(shapes: Shapes) -> str:
     canvas = _Canvas(shapes, layout)
     row = 0
     for number, layer in enumerate(layout.layers):
-        row = canvas.boxes(layer, row)
+        row = canvas.draw_boxes(layer, row)
         if number + 1 < len(layout.layers):
-            row = canvas.lines(layer, row)
+            row = canvas.draw_lines(layer, row)
     return "\n".join([*canvas.rows(), *_loops(shapes, layout)]) + "\n"
 
 
 class _Canvas:
-    """A grid of cells that contain characters or lines."""
+    """A grid of cells, addressed by row and column, that contain characters or lines."""
 
     def __init__(self, shapes: Shapes, layout: Layout) -> None:
         self._nodes = {node.id: node for node in shapes.nodes}
@@ -50,24 +50,28 @@ class _Canvas:
         self._columns = _columns(layout, self._nodes, self._labels)
         self._text: dict[tuple[int, int], str] = {}
         self._lines: dict[tuple[int, int], int] = {}
+        """The directions in which lines leave a cell, as a bit set of UP, DOWN, LEFT and RIGHT."""
 
-    def boxes(self, layer: Sequence[Slot], row: int) -> int:
+    def draw_boxes(self, layer: Sequence[Slot], row: int) -> int:
         """Draw a layer of boxes, and return the row below it."""
         for slot in layer:
             if isinstance(slot, str):
-                self._box(self._nodes[slot], self._columns[slot], row)
+                self._draw_box(self._nodes[slot], self._columns[slot], row)
             else:
-                self._down(self._columns[slot], row, row + 2)
+                self._draw_vertical(self._columns[slot], row, row + 2)
         return row + 3
 
-    def lines(self, layer: Sequence[Slot], row: int) -> int:
-        """Draw the edges from a layer to the next, with a row for each bent line; return the row of the next layer."""
+    def draw_lines(self, layer: Sequence[Slot], row: int) -> int:
+        """Draw the edges from a layer to the next layer, and return the row of the next layer.
+
+        The horizontal part of each bent line has a row of its own.
+        """
         segments = [segment for slot in layer for segment in self._segments[slot]]
         bent = [segment for segment in segments if self._columns[segment[0]] != self._columns[segment[1]]]
         rows = {segment: row + 1 + index for index, segment in enumerate(self._sorted_by_row(bent))}
         last = row + 1 + len(rows)
         for upper, lower, number in segments:
-            self._bend(self._columns[upper], self._columns[lower], row, rows.get((upper, lower, number)), last)
+            self._draw_line(self._columns[upper], self._columns[lower], row, rows.get((upper, lower, number)), last)
         for lower in {segment[1] for segment in segments if isinstance(segment[1], str)}:
             self._write(self._columns[lower] + 2, last, self._labels.get(lower, ""))
             self._text[last, self._columns[lower]] = "▼"
@@ -84,7 +88,10 @@ class _Canvas:
             yield "".join(characters.get(column, " ") for column in range(max(characters, default=-1) + 1)).rstrip()
 
     def _sorted_by_row(self, bent: Sequence[Segment]) -> list[Segment]:
-        """Return bent lines from top to bottom: a line that leaves a column comes before a line that arrives in it."""
+        """Return bent lines in the order of their rows, so that they cross as little as possible.
+
+        A line that leaves a column comes before a line that arrives in the same column.
+        """
         leaving: dict[int, list[Segment]] = {}
         bent = sorted(bent, key=self._span)
         for segment in bent:
@@ -92,34 +99,38 @@ class _Canvas:
         before = {segment: leaving.get(self._columns[segment[1]], []) for segment in bent}
         try:
             return list(TopologicalSorter(before).static_order())
-        except CycleError:  # two lines that swap columns have to cross
+        except CycleError:  # lines that exchange their columns cross in any order
             return list(before)
 
     def _span(self, segment: Segment) -> tuple[int, int, int]:
         upper, lower = self._columns[segment[0]], self._columns[segment[1]]
         return (abs(upper - lower), upper, lower)
 
-    def _bend(self, upper: int, lower: int, top: int, turn: int | None, bottom: int) -> None:
-        """Draw a line from column `upper` to column `lower`, with its horizontal part in row `turn`."""
+    def _draw_line(self, upper: int, lower: int, top: int, turn: int | None, bottom: int) -> None:
+        """Draw a line from column `upper` in row `top` to column `lower` in row `bottom`.
+
+        `turn` is the row of its horizontal part; None if both columns are the same.
+        """
         if turn is None:
-            self._down(upper, top, bottom)
+            self._draw_vertical(upper, top, bottom)
             return
-        self._down(upper, top, turn, end=UP)
+        self._draw_vertical(upper, top, turn, last=UP)
         towards, back = (RIGHT, LEFT) if lower > upper else (LEFT, RIGHT)
-        self._add(turn, upper, towards)
+        self._add_directions(turn, upper, towards)
         for column in range(min(upper, lower) + 1, max(upper, lower)):
-            self._add(turn, column, LEFT | RIGHT)
-        self._add(turn, lower, back | DOWN)
-        self._down(lower, turn + 1, bottom)
+            self._add_directions(turn, column, LEFT | RIGHT)
+        self._add_directions(turn, lower, back | DOWN)
+        self._draw_vertical(lower, turn + 1, bottom)
 
-    def _down(self, column: int, top: int, bottom: int, *, end: int = UP | DOWN) -> None:
+    def _draw_vertical(self, column: int, top: int, bottom: int, *, last: int = UP | DOWN) -> None:
+        """Draw a vertical line; `last` are the directions in its bottom cell."""
         for row in range(top, bottom + 1):
-            self._add(row, column, UP | DOWN if row < bottom else end)
+            self._add_directions(row, column, UP | DOWN if row < bottom else last)
 
-    def _add(self, row: int, column: int, directions: int) -> None:
+    def _add_directions(self, row: int, column: int, directions: int) -> None:
         self._lines[row, column] = self._lines.get((row, column), 0) | directions
 
-    def _box(self, node: DrawnNode, centre: int, row: int) -> None:
+    def _draw_box(self, node: DrawnNode, centre: int, row: int) -> None:
         left = centre - _width(node) // 2
         inside = _width(node) - 2
         corners = "╭╮╰╯" if node.kind in ("start", "end") else "┌┐└┘"
@@ -134,7 +145,7 @@ class _Canvas:
 
 
 def _segments(layout: Layout) -> Mapping[Slot, Sequence[Segment]]:
-    """Return the segments of all edges by their upper slot."""
+    """Return the segments of all edges, by their upper slot."""
     segments: dict[Slot, list[Segment]] = defaultdict(list)
     for number, path in layout.paths.items():
         for upper, lower in pairwise(path):
@@ -147,7 +158,7 @@ def _on_one_line(label: str) -> str:
 
 
 def _labels(shapes: Shapes, layout: Layout) -> dict[Slot, str]:
-    """Return the joined labels of the edges to each node."""
+    """Return the labels of the edges that lead to each node, joined by commas."""
     texts_by_slot: dict[Slot, dict[str, None]] = {}
     for number, path in layout.paths.items():
         label = shapes.edges[number].label
@@ -157,12 +168,12 @@ def _labels(shapes: Shapes, layout: Layout) -> dict[Slot, str]:
 
 
 def _width(node: DrawnNode) -> int:
-    """Return the width of a box: odd, so that it has a centre."""
+    """Return the width of a box, which is odd so that the box has a centre column."""
     return (len(_on_one_line(node.label)) + 4) | 1
 
 
 def _columns(layout: Layout, nodes: Mapping[str, DrawnNode], labels: Mapping[Slot, str]) -> dict[Slot, int]:
-    """Return the column of the centre of each slot, with room for labels."""
+    """Return the centre column of each slot. The slots of nodes are wide enough for the labels above them."""
 
     def width_of(slot: Slot) -> int:
         return max(_width(nodes[slot]), 2 * len(labels.get(slot, "")) + 3) if isinstance(slot, str) else 1

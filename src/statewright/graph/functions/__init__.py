@@ -1,1 +1,1 @@
-"""The functions of nodes: their parameters and hints, and Runnables."""
+"""The functions of nodes: their parameters and type hints, and Runnables that are used as functions."""

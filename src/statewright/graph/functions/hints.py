@@ -1,4 +1,4 @@
-"""Return and parameter hints of the functions of nodes, which declare targets and input schemas."""
+"""Type hints of the functions of nodes, which can declare the targets of Commands and the schema of the input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ Action = Callable[..., Any] | SubgraphLike
 def declared_destinations(
     action: Action, declared: Sequence[str] | Mapping[str, str] | None
 ) -> tuple[tuple[str, ...] | None, bool]:
-    """Return the declared targets of a node (None if it declares none), and whether its hint permits any target."""
+    """Return the declared targets of a node, and whether it may choose any node as a target.
+
+    `declared` is the option `destinations`, which takes precedence over the return hint. The targets are None if they
+    are not declared. A node may choose any target if its return hint permits Commands or Sends, but names no targets.
+    """
     if declared is not None:
         return tuple(declared), False
     if is_subgraph(action):
@@ -30,7 +34,7 @@ def declared_destinations(
 
 
 def return_hint(action: Action) -> Any:
-    """Return the return annotation of a function; None if there is none, or if the function cannot be inspected."""
+    """Return the return annotation of a function; None if it has none, or if the function cannot be inspected."""
     try:
         return read_parameters(cast(Any, action)).returns
     except (TypeError, ValueError):
@@ -38,7 +42,7 @@ def return_hint(action: Action) -> Any:
 
 
 def input_schema_of(action: Action) -> Any:
-    """Return the annotation of the first parameter if it is a schema class; None otherwise."""
+    """Return the annotation of a function's first parameter if it is a schema class; None otherwise."""
     if is_subgraph(action):
         return None
     try:
@@ -56,7 +60,10 @@ def is_schema_class(hint: Any) -> bool:
 
 
 def literal_names(hint: Any) -> tuple[str, ...] | None:
-    """Return the names in `Literal["a", "b"]`, also inside a union, a list or a sequence; None without a Literal."""
+    """Return the names in hints like `Literal["a", "b"]`, which may be nested in a union, a list or a sequence.
+
+    Return None if the hint contains no Literal.
+    """
     if typing.get_origin(hint) is Literal:
         return tuple(str(name) for name in typing.get_args(hint))
     groups = [names for part in typing.get_args(hint) if (names := literal_names(part)) is not None]
@@ -65,23 +72,23 @@ def literal_names(hint: Any) -> tuple[str, ...] | None:
 
 def declared_by_hint(returns: Any) -> tuple[str, ...] | None:
     """Return the targets that a return hint declares for Commands; None if it declares none."""
-    commands = [part for part in _parts(returns) if typing.get_origin(part) is Command]
-    groups = [names for part in commands if (names := literal_names(typing.get_args(part)[0])) is not None]
+    commands = [hint for hint in _flatten(returns) if typing.get_origin(hint) is Command]
+    groups = [names for hint in commands if (names := literal_names(typing.get_args(hint)[0])) is not None]
     return tuple(name for names in groups for name in names) if groups else None
 
 
 def may_go_anywhere(returns: Any) -> bool:
-    """Return whether a return hint admits Commands or Sends without declared targets."""
-    return any(part in (Command, Send) or _has_no_targets(part) for part in _parts(returns))
+    """Return whether a return hint permits Commands or Sends without declaring their targets."""
+    return any(hint in (Command, Send) or _has_no_targets(hint) for hint in _flatten(returns))
 
 
-def _has_no_targets(part: Any) -> bool:
+def _has_no_targets(hint: Any) -> bool:
     """Return whether a hint is a `Command[...]` without literal targets, such as `Command[str]`."""
-    return typing.get_origin(part) is Command and literal_names(typing.get_args(part)[0]) is None
+    return typing.get_origin(hint) is Command and literal_names(typing.get_args(hint)[0]) is None
 
 
-def _parts(hint: Any) -> list[Any]:
-    """Return a hint and all hints nested in it, except those inside Command and Literal."""
+def _flatten(hint: Any) -> list[Any]:
+    """Return a hint and all hints that are nested in it, except the arguments of Command and Literal."""
     if typing.get_origin(hint) in (Command, Literal):
         return [hint]
-    return [hint, *(inner for part in typing.get_args(hint) for inner in _parts(part))]
+    return [hint, *(nested for argument in typing.get_args(hint) for nested in _flatten(argument))]

@@ -1,7 +1,7 @@
-"""Parameters of the functions of nodes, inspected once.
+"""The parameters of the functions of nodes, which are inspected once for each function.
 
-The first positional parameter is the state. Others are injected by name, or by the annotation `Runtime`. All further
-parameters must have a default.
+The first positional parameter receives the state. A parameter that has one of the names in `INJECTABLE`, or the
+annotation `Runtime`, is injected. All other parameters must have a default.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Parameters:
     state_hint: Any
     """The annotation of the state parameter; None if there is none, or if it cannot be resolved."""
     injected: tuple[tuple[str, Injectable], ...]
-    """Pairs of a parameter and the kind of argument to inject."""
+    """The name of each injected parameter, and what to inject."""
     unknown: tuple[str, ...]
     """Parameters without a default that cannot be injected."""
     returns: Any
@@ -52,24 +52,27 @@ def read_parameters(function: Callable[..., Any]) -> Parameters:
     except TypeError as error:
         if "unhashable" not in str(error):
             raise
-        return _inspect.__wrapped__(target, is_bound)  # uncached
+        return _inspect.__wrapped__(target, is_bound)  # an unhashable callable cannot be a key of the cache
 
 
 def _cache_key(function: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
-    """Return the function to inspect and cache, and whether its first parameter is bound.
+    """Return the function to inspect, which is the key of the cache, and whether its first parameter is bound.
 
-    For a method or a callable object it is the plain function, so that the cache does not keep the object alive.
+    For a method or a callable object it is the underlying function, so that the cache does not keep the object alive.
     """
     target: Any = function
     if not (isinstance(function, partial | type) or inspect.isroutine(function)):
-        target = getattr(function, "__call__", function)  # noqa: B004  # the method itself is needed
+        target = getattr(function, "__call__", function)  # noqa: B004  # not a test: the bound method is needed
     if isinstance(target, MethodType) and not hasattr(target, "__wrapped__"):
         return target.__func__, True
     return target, False
 
 
 def _takes_state_only(function: Callable[..., Any]) -> bool:
-    """Return whether a function has one parameter and no annotations. This is 40 times as fast as inspecting it."""
+    """Return whether a function has one parameter and no annotations.
+
+    This common case is recognized without `inspect.signature`, which is slow.
+    """
     code = getattr(function, "__code__", None)
     return (
         code is not None
@@ -87,7 +90,7 @@ def _inspect(function: Callable[..., Any], is_bound: bool) -> Parameters:
     parameters = list(inspect.signature(function).parameters.values())[int(is_bound) :]
     hints = resolved_hints(function)
     first = parameters[0] if parameters else None
-    # A function without a state parameter may begin with the runtime.
+    # The first parameter of a function that does not take the state may be the runtime.
     takes_state = first is not None and first.kind not in _KEYWORDS and not _is_runtime(hints.get(first.name))
     state_hint = hints.get(first.name) if first is not None and takes_state else None
     injected: list[tuple[str, Injectable]] = []
@@ -106,7 +109,7 @@ def _inspect(function: Callable[..., Any], is_bound: bool) -> Parameters:
 
 
 def _injectable_kind(parameter: inspect.Parameter, hints: dict[str, Any]) -> Injectable | None:
-    """Return the kind of argument to inject; None if there is none."""
+    """Return what to inject into a parameter; None if nothing can be injected."""
     if parameter.kind in _VARIADIC:
         return None
     hint = hints.get(parameter.name)
@@ -120,7 +123,7 @@ def _is_runtime(hint: Any) -> bool:
 
 
 def resolved_hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations of a callable; empty if one of them cannot be resolved."""
+    """Return the annotations of a callable, by parameter; empty if one of them cannot be resolved."""
     target: Any = function
     while isinstance(target, partial):
         target = cast(Any, target).func
@@ -133,7 +136,7 @@ def resolved_hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def is_coroutine_function(function: Any) -> bool:
-    """Return whether calling a function returns an awaitable; looks through partials and callable objects."""
+    """Return whether a function is a coroutine function, a partial of one, or an object whose `__call__` is one."""
     while isinstance(function, partial):
         function = cast(Any, function).func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004

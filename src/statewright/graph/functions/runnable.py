@@ -1,4 +1,4 @@
-"""Objects with `invoke` and `ainvoke` as nodes: Runnables of LangChain, and other objects with the same methods."""
+"""Use of objects with `invoke` and `ainvoke` as nodes: LangChain's Runnables, and others with the same methods."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ Config = Mapping[str, Any]
 
 
 class RunnableNode:
-    """Calls a Runnable as a node: `ainvoke` under the async driver, `invoke` under the sync one."""
+    """A node function that calls a Runnable: `ainvoke` under the async driver, `invoke` under the sync driver."""
 
     def __init__(self, runnable: Any) -> None:
         self.runnable = runnable
         self.name = _name(runnable)
 
     async def __call__(self, state: Any, config: Config) -> Any:
-        return await _with_config(self.runnable.ainvoke)(state, config)
+        return await _accept_config(self.runnable.ainvoke)(state, config)
 
     def sync(self, state: Any, config: Config) -> Any:
-        """Call `invoke`, for the sync driver."""
-        return _with_config(self.runnable.invoke)(state, config)
+        """Call `invoke`. The sync driver uses this method in place of `__call__`."""
+        return _accept_config(self.runnable.invoke)(state, config)
 
 
 class SyncRunnable:
-    """Calls `invoke` of a Runnable under both drivers."""
+    """A function that calls `invoke` of a Runnable under both drivers."""
 
     def __init__(self, runnable: Any) -> None:
         self.runnable = runnable
         self.name = _name(runnable)
 
     def __call__(self, state: Any, config: Config) -> Any:
-        return _with_config(self.runnable.invoke)(state, config)
+        return _accept_config(self.runnable.invoke)(state, config)
 
 
 def as_action(action: Any) -> Any:
-    """Return the node function for a Runnable; any other action unchanged."""
+    """Return a node function that calls a Runnable; return any other action unchanged."""
     if (
         type(action) is FunctionType
         or isinstance(action, type)
@@ -53,14 +53,14 @@ def as_action(action: Any) -> Any:
 
 
 def as_path(path: Any) -> Any:
-    """Return the function of a conditional edge for a Runnable; any other path unchanged."""
+    """Return a function of a conditional edge that calls a Runnable; return any other path unchanged."""
     if type(path) is FunctionType or isinstance(path, type) or callable(path) or not has_method(path, "invoke"):
         return path
     return SyncRunnable(path)
 
 
 def has_method(value: Any, name: str) -> bool:
-    """Return whether an object has a method of that name."""
+    """Return whether an object has a method with this name."""
     return callable(getattr(value, name, None))
 
 
@@ -70,12 +70,12 @@ def _name(runnable: Any) -> str:
     return name if isinstance(name, str) else type(runnable).__name__
 
 
-def _with_config(method: Callable[..., Any]) -> Callable[[Any, Config], Any]:
-    """Return the method as a function of state and config. Not every object with `invoke` has a config parameter."""
+def _accept_config(method: Callable[..., Any]) -> Callable[[Any, Config], Any]:
+    """Return a function of the state and the config that calls a method, which may lack a config parameter."""
     try:
         inspect.signature(method).bind(None, None)
     except TypeError:
         return lambda state, config: method(state)
-    except ValueError:  # a builtin without a signature
+    except ValueError:  # a builtin without a signature is assumed to have a config parameter
         pass
     return lambda state, config: method(state, dict(config))

@@ -12,7 +12,7 @@ from copy import copy
 from typing import Any, ClassVar, Self, cast
 
 from statewright.cache import Cache
-from statewright.checkpoint import BranchKey, Checkpointer, InMemorySaver, checked_lease, owner_name
+from statewright.checkpoint import BranchKey, Checkpointer, InMemorySaver, as_lease_duration, owner_name
 from statewright.clock import Clock, Duration, SystemClock, as_seconds
 from statewright.errors import InvalidConfig
 from statewright.graph import (
@@ -81,7 +81,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         lease: Duration | None = None,
     ) -> None:
         self.graph = graph
-        self._lease = checked_lease(lease)
+        self._lease = as_lease_duration(lease)
         if debug and isinstance(checkpointer, InMemorySaver):
             checkpointer = checkpointer.checked()
         self.checkpointer = checkpointer

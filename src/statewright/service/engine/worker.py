@@ -434,7 +434,6 @@ class RunWorker:
             logger.warning("Worker %s is lost: %d of its runs were released.", worker_id, count)
             self._wakeup.set()
 
-<<<<<<< ours
     async def _release_lost(self, run: Run, now: datetime, unchanged: Absent) -> bool:
         """Release a run of a lost worker, or set it aside if that has happened too often."""
         losses = run.losses + 1
@@ -453,10 +452,6 @@ class RunWorker:
 
     async def _release(self, run: Run, now: datetime, reason: str, *guards: Absent, **values: Any) -> bool:
         """Release a run, so that any worker may claim it. Return False if the run has changed or a guard fails."""
-=======
-    async def _release(self, run: Run, now: datetime, reason: str, *guards: Absent) -> bool:
-        """Release a run, so that any worker may claim it. Return False if the run or a guard has changed."""
->>>>>>> theirs
         events = [NewEvent("WORKFLOW_RESUMED", {"reason": reason})] if run.begun else []
         guard = [Condition("version", "=", run.version), Condition("claim", "=", run.claim)]
         try:

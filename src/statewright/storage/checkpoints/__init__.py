@@ -1,1 +1,1 @@
-"""Threads in a database: commits, history, segments of old checkpoints, and their removal."""
+"""Storage of threads in a database: commits, histories, compaction of old checkpoints, and removal of checkpoints."""

@@ -1,8 +1,8 @@
-"""Folding of stored changes into states.
+"""Computation of states from stored changes.
 
-The changes of the newest checkpoints are in records, a row for each checkpoint. Those of older checkpoints are in
-segments, except for the gains of growing fields, which are stored field by field. `segments.py` describes this layout;
-`history.py` reads the parts of a state, and this module applies them without any I/O.
+The changes of the newest checkpoints are in records, one row for each checkpoint. The changes of older checkpoints are
+in segments, except the gains of growing fields, which have rows of their own for each field. `segments.py` explains
+this layout. `history.py` reads the parts of a state from the database, and this module applies them, without any I/O.
 """
 
 from __future__ import annotations
@@ -14,33 +14,34 @@ from statewright.channels import MISSING, Added, Merged, apply_change
 from statewright.checkpoint import Values
 
 Changes = Mapping[str, Any]
+"""The changes of one checkpoint, by field, in the form of `channels/delta.py`."""
 ADD, MERGE, SET, GONE = range(4)
-"""The kinds of gains of a growing field: items that are added or merged, a new value, the removal of the field. These
-numbers are stored."""
+"""The kinds of gains, which are the changes of growing fields: items were added or merged, the value was replaced, or
+the field was removed. These numbers are stored."""
 Gain = tuple[int, int, Any]
 """The number of the checkpoint, the kind of the gain, and the items or the value."""
 Base = tuple[Changes, frozenset[str]]
-"""The state before a segment, and the growing fields, which it does not contain."""
+"""The values before a segment of all fields that do not grow, and the names of the growing fields."""
 
 
 class Part(NamedTuple):
-    """The contribution of an interval of checkpoints to a state. The attributes are in the order of application."""
+    """What an interval of checkpoints contributes to a state. The attributes are in the order of application."""
 
     base: Base | None
     changes: Sequence[Changes]
-    """Changes from segments, in which growing fields are left out."""
+    """The changes in segments, without growing fields."""
     gains: Mapping[str, Sequence[Gain]]
-    """Gains of growing fields, by field."""
+    """The gains of growing fields, by field."""
     recent: Sequence[Changes]
-    """Changes from records, which contain all fields."""
+    """The changes in records, of all fields."""
 
 
 def fold(parts: Iterable[Part]) -> Values:
-    """Return the state that results from parts, which are given oldest first."""
+    """Return the state that results from these parts, oldest first."""
     values: Values = {}
     for part in parts:
         if part.base is not None:
-            base_values, growing = part.base  # replaces the state before it, except for the fields that it leaves out
+            base_values, growing = part.base  # replaces all earlier values except those of growing fields
             values = {**{name: value for name, value in values.items() if name in growing}, **base_values}
         for changes in part.changes:
             apply_changes(values, changes)
@@ -51,7 +52,7 @@ def fold(parts: Iterable[Part]) -> Values:
 
 
 def apply_changes(values: Values, changes: Changes) -> None:
-    """Apply changes to a mapping that the caller owns."""
+    """Apply the changes of one checkpoint to a dict, in place."""
     for name, change in changes.items():
         value = apply_change(values.get(name, MISSING), change)
         if value is MISSING:
@@ -61,10 +62,10 @@ def apply_changes(values: Values, changes: Changes) -> None:
 
 
 def _apply_all(values: Values, changes_in_order: Iterable[Changes]) -> None:
-    """Apply changes in order to a mapping that the caller owns.
+    """Apply the changes of several checkpoints to a dict, in place.
 
-    A list is copied when the first items are added to it, and extended in place from then on; a copy for each change
-    would make the time quadratic.
+    A list is copied when items are first added to it, and the copy is then extended in place. Copying the list for each
+    change would take quadratic time.
     """
     copies: dict[str, list[Any]] = {}
     for changes in changes_in_order:
@@ -81,25 +82,25 @@ def _apply_all(values: Values, changes_in_order: Iterable[Changes]) -> None:
 
 
 def _apply_gains(values: Values, field: str, gains: Iterable[Gain]) -> None:
-    """Apply the gains of a growing field, whose list is copied only once, as in `_apply_all`."""
+    """Apply the gains of a growing field. Its list is copied only once, as in `_apply_all`."""
     value: Any = values.get(field, MISSING)
     if isinstance(value, list):
         value = [*value]  # pyright: ignore[reportUnknownVariableType]
-    for _, kind, gained in gains:
+    for _, kind, content in gains:
         if kind == ADD and isinstance(value, list):
-            value.extend(gained)  # pyright: ignore[reportUnknownMemberType]
+            value.extend(content)  # pyright: ignore[reportUnknownMemberType]
         else:
-            value = apply_change(value, change_of(kind, gained))
+            value = apply_change(value, change_of(kind, content))
     if value is MISSING:
         values.pop(field, None)
     else:
         values[field] = value
 
 
-def change_of(kind: int, gained: Any) -> Any:
-    """Return a gain of a growing field as a change."""
+def change_of(kind: int, content: Any) -> Any:
+    """Return a gain, given by its kind and its items or value, as a change in the form of `channels/delta.py`."""
     if kind == ADD:
-        return Added(gained)
+        return Added(content)
     if kind == MERGE:
-        return Merged(gained)
-    return MISSING if kind == GONE else gained
+        return Merged(content)
+    return MISSING if kind == GONE else content

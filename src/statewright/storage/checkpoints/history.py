@@ -1,10 +1,11 @@
-"""Reading of checkpoints: states are rebuilt from stored changes.
+"""Reading of checkpoints, whose states are computed from stored changes.
 
-The newest checkpoints of a line are records, a row each. Older ones are in segments (`segments.py`): the changes of
-fields that do not grow, and in rows of their own, by field, the gains of growing fields. A segment may begin with a
-`base`, the state of the fields that do not grow. So a state consists of a base, of the few changes since, and of the
-content of growing fields, which is stored once. It is rebuilt by walking the path of ancestors from the newest interval
-backwards until every field is settled, and applying the parts forwards.
+The newest checkpoints of a line are stored in records, one row for each. Older checkpoints are in segments
+(`segments.py`), which contain the changes of fields that do not grow; the gains of growing fields are in rows of their
+own for each field. A segment may contain a `base`, which is the state of the fields that do not grow before the
+segment. A state therefore consists of a base, the few changes since then, and the content of growing fields, which is
+stored only once. To compute a state, the reader walks along the path of ancestors, beginning with the newest interval,
+until no earlier data can affect the state. It then applies what it has read, beginning with the oldest.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from statewright.storage.row_ids import Interval
 
 
 class State(NamedTuple):
-    """The known state of a checkpoint."""
+    """A checkpoint whose state has already been computed."""
 
     row_id: int
     values: Values
 
 
 class HistoryReader(LineReader):
-    """Reads checkpoints over one connection, which sees a single state of the database."""
+    """Reads checkpoints from a connection, which sees a consistent snapshot of the database."""
 
     def __init__(self, connection: Connection, database: Database) -> None:
         super().__init__(connection, database)
@@ -43,14 +44,14 @@ class HistoryReader(LineReader):
     # -- states
 
     def state_at(self, row_id: int, *, fields: frozenset[str] | None = None) -> Values:
-        """Return the state of a checkpoint, or some fields of it, without reading the gains of the others."""
+        """Return the state of a checkpoint. With `fields`, return only these fields; gains of others are not read."""
         values = fold(reversed(list(self._parts(row_id, fields))))
         return values if fields is None else {name: value for name, value in values.items() if name in fields}
 
     def growing_at(self, row_id: int | None) -> frozenset[str]:
-        """Return the growing fields of a checkpoint: their gains are in rows of their own on its whole path.
+        """Return the fields of a checkpoint all of whose changes, on its whole path, are stored as gains.
 
-        Fields with a part among other changes are excluded: in records, or in segments from before they grew.
+        Fields that have changes in records, or in segments written before they were found to grow, are excluded.
         """
         if row_id is None:
             return frozenset()
@@ -62,12 +63,14 @@ class HistoryReader(LineReader):
         return frozenset(self._decode(row[1]))
 
     def _parts(self, row_id: int, fields: frozenset[str] | None) -> Iterator[Part]:
-        """Yield the parts of a state, the newest interval first; of growing fields only the requested ones."""
+        """Yield the parts of a state, newest interval first. With `fields`, the gains of other fields are left out."""
+        # The growing fields according to the newest base. Once a base was found, only their earlier data is needed.
         growing: frozenset[str] | None = None
+        # Growing fields whose value was replaced, so that earlier data cannot affect them.
         settled = set[str]()
         for interval in self.path_to(row_id):
             recent: Sequence[Changes] = [changes for _, changes in self._records(interval)]
-            if growing is not None:  # a base has the other fields: only growing ones are needed
+            if growing is not None:
                 needed = growing - settled
                 recent = [{field: change for field, change in changes.items() if field in needed} for changes in recent]
             end = self._end_of_segments(interval)
@@ -79,7 +82,10 @@ class HistoryReader(LineReader):
                 return
 
     def _end_of_segments(self, interval: Interval) -> int | None:
-        """Return the row id of the segment at the end of an interval, or of the last one before its records."""
+        """Return the row id of the last segment in an interval; None if the interval has none.
+
+        The segment may contain checkpoints after the end of the interval.
+        """
         first, last = self.ids.ends(interval)
         row = self._connection.execute(self._sql["segment_at"], (last, self.ids.bounds(interval.line)[1])).fetchone()
         if row is not None and row[1] <= interval.last:
@@ -88,64 +94,72 @@ class HistoryReader(LineReader):
         return row[0] if row is not None else None
 
     def _segments(self, interval: Interval, end: int) -> tuple[Base | None, list[Changes]]:
-        """Return the newest base in an interval, and the changes of all checkpoints after it."""
-        later: list[Changes] = []
+        """Return the newest base in an interval, and the changes of all checkpoints after it.
+
+        `end` is the row id of the last segment. If there is no base, return None and the changes of all checkpoints.
+        """
+        newest_first: list[Changes] = []
         rows = self._connection.execute(self._sql["segments"], (self.ids.ends(interval)[0], end))
         for _, first, base, changes in rows:
             if changes is not None:
                 count = interval.last - first + 1
-                later.extend(reversed(self._decode(changes)[:count]))
+                newest_first.extend(reversed(self._decode(changes)[:count]))
             if base is not None:
                 values, growing = self._decode(base)
-                return (values, frozenset(growing)), later[::-1]
-        return None, later[::-1]
+                return (values, frozenset(growing)), newest_first[::-1]
+        return None, newest_first[::-1]
 
     def _gains(
         self, interval: Interval, end: int, settled: set[str], fields: frozenset[str] | None
     ) -> dict[str, list[Gain]]:
-        """Return the gains of growing fields in an interval; fields that are set in it are settled then."""
+        """Return the gains of growing fields in an interval, by field, without fields that are already settled.
+
+        Fields whose value is replaced in the interval are added to `settled`. `end` is the row id of the last segment.
+        """
         gains: dict[str, list[Gain]] = {}
-        needed = self._fields(interval.line) - settled
+        needed = self._growing_fields(interval.line) - settled
         for field in sorted(needed if fields is None else needed & fields):
-            entries: list[list[Gain]] = []
+            gains_by_row: list[list[Gain]] = []
             rows = self._connection.execute(
                 self._sql["grown"], (interval.line, field, interval.first, self.ids.number(end))
             )
-            for whole, body in rows:
-                entries.append([gain for gain in self._decode(body) if gain[0] <= interval.last])
-                if whole and any(kind == SET for _, kind, _ in entries[-1]):
+            for replaces_value, body in rows:
+                gains_by_row.append([gain for gain in self._decode(body) if gain[0] <= interval.last])
+                if replaces_value and any(kind == SET for _, kind, _ in gains_by_row[-1]):
                     settled.add(field)
                     break
-            gains[field] = [gain for row in reversed(entries) for gain in row]
+            gains[field] = [gain for row_gains in reversed(gains_by_row) for gain in row_gains]
         return gains
 
-    def _fields(self, line: int) -> frozenset[str]:
+    def _growing_fields(self, line: int) -> frozenset[str]:
+        """Return the fields that have gains in a line."""
         return frozenset(field for (field,) in self._connection.execute(self._sql["fields"], (line,)))
 
     def _records(self, interval: Interval) -> list[tuple[int, Changes]]:
-        """Return the row ids and the changes of the checkpoints of an interval that are records."""
+        """Return the row ids and the changes of the checkpoints in an interval that are stored in records."""
         rows = self._connection.execute(self._sql["records"], self.ids.ends(interval))
         return [(row_id, self._decode(changes) if changes is not None else {}) for row_id, changes in rows]
 
     # -- checkpoints
 
     def checkpoint_at(self, row_id: int, branch_key: BranchKey) -> SavedCheckpoint:
-        """Return a checkpoint with the results that were saved for its frontier."""
+        """Return a checkpoint, with the saved results of the tasks in its frontier."""
         return self.checkpoints([row_id], branch_key)[0]
 
     def checkpoints(
         self, row_ids: Sequence[int], branch_key: BranchKey, child: State | None = None
     ) -> list[SavedCheckpoint]:
-        """Return checkpoints of one path, the newest first.
+        """Return checkpoints, newest first, each of which is the parent of the one before it.
 
-        `child` is a checkpoint whose parent is the newest of them: fields that older states share with it are not read.
+        `child` is a checkpoint whose parent is the first of them, and whose state is known. Fields that are the same in
+        their states are then not read again.
         """
         return list(reversed([*self._oldest_first(list(reversed(row_ids)), branch_key, child)])) if row_ids else []
 
     def _oldest_first(
         self, row_ids: Sequence[int], branch_key: BranchKey, child: State | None
     ) -> Iterator[SavedCheckpoint]:
-        """Yield checkpoints of one path, the oldest first: from the state of the first one and the changes since."""
+        """Yield checkpoints, oldest first. Each state after the first is computed from the state before it."""
         later = [*row_ids[1:], child.row_id] if child is not None else row_ids[1:]
         controls = self.controls(row_ids)
         changes = self.changes_by_row(later)
@@ -173,28 +187,29 @@ class HistoryReader(LineReader):
                 serde=self._serde,
             )
 
-    def _state_before(self, row_id: int, child: State, since: Sequence[Changes]) -> Values:
-        """Return the state of a checkpoint from a later state and all changes in between.
+    def _state_before(self, row_id: int, child: State, changes_since: Sequence[Changes]) -> Values:
+        """Return the state of a checkpoint, given the state of a descendant and all changes in between.
 
-        Fields without changes, or with items appended, are taken from there; only the others are read.
+        Fields that have not changed, or to which items were only added, are derived from the descendant's state. Only
+        other fields are read.
         """
-        gained: dict[str, int] = {}
+        added_counts: dict[str, int] = {}
         replaced = set[str]()
-        for changes in since:
+        for changes in changes_since:
             for field, change in changes.items():
                 if type(change) is Added:
-                    gained[field] = gained.get(field, 0) + len(change.items)
+                    added_counts[field] = added_counts.get(field, 0) + len(change.items)
                 else:
                     replaced.add(field)
-        replaced.update(field for field in gained if not isinstance(child.values.get(field), list))
-        read = self.state_at(row_id, fields=frozenset(replaced)) if replaced else {}
+        replaced.update(field for field in added_counts if not isinstance(child.values.get(field), list))
+        values = self.state_at(row_id, fields=frozenset(replaced)) if replaced else {}
         for field, value in child.values.items():
             if field not in replaced:
-                read[field] = value[: len(value) - gained[field]] if field in gained else value
-        return read
+                values[field] = value[: len(value) - added_counts[field]] if field in added_counts else value
+        return values
 
     def ages(self, line: int) -> list[tuple[datetime, bytes, int]]:
-        """Return the time, the key of the id and the row id of each checkpoint of a line."""
+        """Return the creation time, the key and the row id of each checkpoint in a line."""
         last = self.head_of(line)
         if last is None:
             return []
@@ -206,16 +221,16 @@ class HistoryReader(LineReader):
         return [(instant_of(control[0]), key, row_id) for row_id, (key, _, control) in controls.items()]
 
     def check_capacity(self, interval: Interval) -> None:
-        """Raise DamagedDatabase if the file has fewer checkpoints than an interval.
+        """Raise DamagedDatabase if the database has fewer checkpoints in an interval than it should.
 
-        A single damaged number could make an interval of billions, which must not be iterated.
+        If a stored number is damaged, an interval may seem to have billions of checkpoints. It must not be iterated.
         """
         first, last = self.ids.ends(interval)
         bounds = {"first": first, "last": last, "end": self.ids.bounds(interval.line)[1]}
         count = self._connection.execute(self._sql["capacity"], bounds).fetchone()[0] if interval.first >= 0 else 0
         if count <= interval.last - interval.first:
             raise DamagedDatabase(
-                f"line {interval.line} has {count} checkpoints from {interval.first} to {interval.last}"
+                f"line {interval.line} has only {count} checkpoints from number {interval.first} to {interval.last}"
             )
 
     def id_at(self, row_id: int) -> CheckpointId:
@@ -223,9 +238,9 @@ class HistoryReader(LineReader):
         return _id_of(self.controls([row_id])[row_id])
 
     def controls(self, row_ids: Sequence[int]) -> dict[int, _ControlRow]:
-        """Return all data of checkpoints except their states, by row id."""
+        """Return all data of checkpoints except their states, by row id. Raises DamagedDatabase if one is missing."""
         controls_by_row: dict[int, _ControlRow] = {}
-        for first, last in _runs_of(row_ids):
+        for first, last in _consecutive_ranges(row_ids):
             for row_id, key, run, control in self._connection.execute(self._sql["controls"], (first, last)):
                 controls_by_row[row_id] = (key, run, self._decode(control))
             for segment, number, ids, controls in self._overlapping(self._sql["segment_controls"], first, last):
@@ -240,13 +255,13 @@ class HistoryReader(LineReader):
         return controls_by_row
 
     def _overlapping(self, query: str, first: int, last: int) -> Iterable[Any]:
-        """Query the segments with some of the row ids of one line from `first` to `last`."""
+        """Execute a query for the segments that contain row ids from `first` to `last`, which are of one line."""
         return self._connection.execute(query, (first, self.ids.bounds(self.ids.line(first))[1], self.ids.number(last)))
 
     def changes_by_row(self, row_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """Return the changes of checkpoints by row id."""
+        """Return the changes of checkpoints, by row id."""
         changes_by_row: dict[int, dict[str, Any]] = {}
-        for first, last in _runs_of(row_ids):
+        for first, last in _consecutive_ranges(row_ids):
             line = self.ids.line(first)
             for row_id, changes in self._records(Interval(line, self.ids.number(first), self.ids.number(last))):
                 changes_by_row[row_id] = dict(changes)
@@ -254,16 +269,15 @@ class HistoryReader(LineReader):
                 for offset, change in enumerate(self._decode(changes) if changes is not None else ()):
                     changes_by_row.setdefault(self.ids.row_id(line, number + offset), {}).update(change)
                 for field, body in self._connection.execute(self._sql["grown_in"], (line, self.ids.number(segment))):
-                    for number_in_line, kind, gained in self._decode(body):
-                        changes_by_row.setdefault(self.ids.row_id(line, number_in_line), {})[field] = change_of(
-                            kind, gained
-                        )
+                    for number_in_line, kind, content in self._decode(body):
+                        row_changes = changes_by_row.setdefault(self.ids.row_id(line, number_in_line), {})
+                        row_changes[field] = change_of(kind, content)
         return changes_by_row
 
     def _entries_of(self, row_ids: Sequence[int]) -> dict[int, list[PendingEntry]]:
-        """Return the results that were saved for the frontiers of checkpoints."""
+        """Return the saved results of tasks in the frontiers of checkpoints, by row id."""
         entries: dict[int, list[PendingEntry]] = {}
-        for first, last in _runs_of(row_ids):
+        for first, last in _consecutive_ranges(row_ids):
             for row_id, kind, key, body in self._connection.execute(self._sql["pending"], (first, last)):
                 entries.setdefault(row_id, []).append((kind, key, self._decode(body)))
         return entries
@@ -271,12 +285,19 @@ class HistoryReader(LineReader):
     # -- logs
 
     def log(self, thread: int, run: int, after: int = 0) -> list[tuple[int, list[Any]]]:
-        """Return the batches of the log of a run in order, each with the number of its first event."""
+        """Return the event log of a run in batches, each of which was added by one write.
+
+        A batch is in the form of `checkpoint.forms.plain_log`, together with the number of its first event. Batches
+        whose events all have numbers below `after` are left out.
+        """
         batches: list[tuple[int, list[Any]]] = []
         for row_id, body in self._connection.execute(self._sql["events"], self.ids.bounds(run)):
-            first, *rest = self._decode(body)
+            first, *others = self._decode(body)
             batches.append((self.ids.number(row_id), first))
-            batches.extend((self.ids.number(row_id) + batch[0], [0, first[1] + batch[1], *batch[2:]]) for batch in rest)
+            # The offsets and times of other batches in a row are relative to the first batch.
+            batches.extend(
+                (self.ids.number(row_id) + batch[0], [0, first[1] + batch[1], *batch[2:]]) for batch in others
+            )
         for (line,) in self._connection.execute(self._sql["thread_lines"], (thread,)).fetchall():
             batches.extend(self.log_of_line(line, run=run).get(run, ()))
         batches.sort(key=lambda batch: batch[0])
@@ -289,7 +310,11 @@ class HistoryReader(LineReader):
     def log_of_line(
         self, line: int, last: int | None = None, *, run: int | None = None
     ) -> dict[int, list[tuple[int, list[Any]]]]:
-        """Return the parts of logs in the records of a line up to a number, by run, in the form of rows of logs."""
+        """Return the batches of event logs that are stored in the records of a line, by the number of the run.
+
+        `last` is the number of the last record to read; None for all. With `run`, return only the batches of this run.
+        The offset in a batch is relative to the first batch of its run, as in a row of the table of logs.
+        """
         logs: dict[int, list[tuple[int, list[Any]]]] = {}
         row = self._connection.execute(self._sql["namespace"], (line,)).fetchone()
         end = self.ids.last_number if last is None else last
@@ -304,7 +329,7 @@ class HistoryReader(LineReader):
 
 
 _ControlRow = tuple[bytes, str, Any]
-"""The key of the id of a checkpoint, its run, and everything else except its state."""
+"""The key of a checkpoint, its run id, and its control data (`checkpoint.forms.plain_control`)."""
 
 
 def _id_of(control_row: _ControlRow) -> CheckpointId:
@@ -312,14 +337,14 @@ def _id_of(control_row: _ControlRow) -> CheckpointId:
     return id_of(control, key)
 
 
-def _runs_of(row_ids: Sequence[int]) -> Sequence[Sequence[int]]:
-    """Return the first and the last of consecutive row ids."""
+def _consecutive_ranges(row_ids: Sequence[int]) -> Sequence[Sequence[int]]:
+    """Group consecutive row ids, and return the first and the last row id of each group."""
     if isinstance(row_ids, range):
         return [(row_ids[0], row_ids[-1])] if row_ids else []
-    runs: list[list[int]] = []
+    ranges: list[list[int]] = []
     for row_id in row_ids:
-        if runs and row_id == runs[-1][1] + 1:
-            runs[-1][1] = row_id
+        if ranges and row_id == ranges[-1][1] + 1:
+            ranges[-1][1] = row_id
         else:
-            runs.append([row_id, row_id])
-    return runs
+            ranges.append([row_id, row_id])
+    return ranges

@@ -1,8 +1,8 @@
-"""Lines, and the paths of ancestors in them.
+"""Lines, and the paths of ancestors through them.
 
-A line has the checkpoints of a branch of a namespace. The parent of a checkpoint is its predecessor in the line, unless
-the table `jumps` has another one, for a fork. So the path to a checkpoint consists of a few intervals of lines,
-whatever its length.
+A line contains the checkpoints of one branch of a namespace. The parent of a checkpoint is its predecessor in the line,
+unless the table `jumps` names another parent, which is so for forks. The path of ancestors to a checkpoint therefore
+consists of only a few intervals of lines, even if it is long.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statewright.storage.row_ids import Interval
 
 
 class LineReader:
-    """Finds lines and checkpoints over one connection, which sees a single state of the database."""
+    """Finds lines and checkpoints with a connection, which sees a consistent snapshot of the database."""
 
     def __init__(self, connection: Connection, database: Database) -> None:
         self.ids = database.row_ids
@@ -24,7 +24,10 @@ class LineReader:
         self._sql = database.statements("history")
 
     def path_to(self, row_id: int) -> Iterator[Interval]:
-        """Yield the intervals that lead to a checkpoint, the newest first. Raises ValueError if they form a cycle."""
+        """Yield the intervals that contain a checkpoint and its ancestors, newest first.
+
+        Raises ValueError if they form a cycle.
+        """
         current: int | None = row_id
         visited = set[int]()
         while current is not None:
@@ -38,33 +41,33 @@ class LineReader:
             current = jump[1] if jump else None
 
     def parent_of(self, row_id: int) -> int | None:
-        """Return the row id of the parent, if there is one."""
+        """Return the row id of a checkpoint's parent; None if it has none."""
         jump = self._connection.execute(self._sql["jump"], (row_id,)).fetchone()
         if jump is not None:
             return jump[0]
         return row_id - 1 if self.ids.number(row_id) else None
 
     def find_line(self, workspace: str, branch_key: BranchKey) -> int | None:
-        """Return the number of a line, if it exists."""
+        """Return the number of the line of a branch; None if it does not exist."""
         row = self._connection.execute(self._sql["line"], (workspace, *branch_key)).fetchone()
         return row[0] if row else None
 
     def lines_of(self, workspace: str, thread_id: str, namespace: str) -> list[tuple[int, str]]:
-        """Return the lines of a namespace of a thread with their branches, in order of creation."""
+        """Return the numbers and the branches of the lines of a namespace, in order of creation."""
         return self._connection.execute(self._sql["lines"], (workspace, thread_id, namespace)).fetchall()
 
     def head_of(self, line: int) -> int | None:
-        """Return the row id of the newest checkpoint of a line."""
+        """Return the row id of the newest checkpoint of a line; None if it has none."""
         row = self._connection.execute(self._sql["head"], self.ids.bounds(line)).fetchone()
         return row[0] if row else None
 
     def find_head(self, workspace: str, branch_key: BranchKey) -> int | None:
-        """Return the row id of the head of a branch, if there is one."""
+        """Return the row id of the head of a branch; None if the branch does not exist."""
         number = self.find_line(workspace, branch_key)
         return self.head_of(number) if number is not None else None
 
     def find_checkpoint(self, line: int, checkpoint_id: str) -> int | None:
-        """Return the row id of a checkpoint of a line by its id."""
+        """Return the row id of the checkpoint with an id in a line; None if the line does not contain it."""
         key = key_of(checkpoint_id)
         parameters = (*self.ids.bounds(line), key)
         row = self._connection.execute(self._sql["record_by_id"], parameters).fetchone()
@@ -78,8 +81,8 @@ class LineReader:
 
 
 def _index_of(ids: bytes, key: bytes) -> int | None:
-    """Return the index of a key in concatenated keys of 16 bytes; a match may also straddle two of them."""
+    """Return the index of a key in a concatenation of keys of 16 bytes; None if it does not contain the key."""
     offset = ids.find(key)
-    while offset >= 0 and offset % 16:
+    while offset >= 0 and offset % 16:  # the bytes belong to two adjacent keys, so this is not a match
         offset = ids.find(key, offset + 1)
     return None if offset < 0 else offset // 16

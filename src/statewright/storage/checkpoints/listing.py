@@ -1,8 +1,8 @@
-"""Lists of the checkpoints of a thread, the newest first.
+"""Lists of the checkpoints of a thread, newest first.
 
-A list of one branch follows its path of ancestors, a list of all branches is sorted by time. Consecutive checkpoints
-are derived from each other, so that a page costs one state and the changes after it, and the last checkpoint of a page
-is remembered, because the next page begins there.
+The list of a branch follows the path of ancestors from the head. The list of all branches is sorted by time. If
+checkpoints are consecutive, only one state is read from the database, and the others are computed from their changes.
+The last checkpoint of a page is kept in memory, because the next page usually continues there.
 """
 
 from __future__ import annotations
@@ -37,35 +37,36 @@ class HistoryLister:
         before: CheckpointId | None,
         limit: int | None,
     ) -> list[SavedCheckpoint]:
-        """Return checkpoints of a branch with its ancestors, or of all branches if it is None; see `Checkpointer`."""
+        """Return a page of a history. The arguments are those of `Checkpointer.history`."""
         branch_key = BranchKey(thread_id, namespace, branch or "main")
         if branch is not None:
             row_ids = self._ancestry(reader, branch_key, before)
         else:
-            row_ids = iter(self._all(reader, branch_key))
-            row_ids = row_ids if before is None else self._after(reader, row_ids, before, branch_key)
+            row_ids = iter(self._all_branches(reader, branch_key))
+            row_ids = row_ids if before is None else self._skip_to(reader, row_ids, before, branch_key)
         page = islice(row_ids, cut_page(limit).stop)
         return self._checkpoints(reader, page, branch_key, before, is_page=limit is not None)
 
-    def _after(
+    def _skip_to(
         self, reader: HistoryReader, row_ids: Iterator[int], before: CheckpointId, branch_key: BranchKey
     ) -> Iterator[int]:
-        """Return the row ids after a checkpoint. Raises CheckpointNotFound if it is not among them."""
+        """Return the row ids that follow a checkpoint. Raises CheckpointNotFound if they do not contain it."""
         candidates = self._candidates(reader, branch_key, before)
         if not any(row_id in candidates for row_id in row_ids):  # consumes the row ids up to the checkpoint
             raise _not_found(branch_key, before)
         return row_ids
 
     def _candidates(self, reader: HistoryReader, branch_key: BranchKey, checkpoint_id: CheckpointId) -> set[int]:
-        """Return the row ids of the checkpoints of a namespace with an id; a copy may be on several branches."""
+        """Return the row ids of the checkpoints with an id in a namespace. Copies of it may be on several branches."""
         numbers = [number for number, _ in reader.lines_of(self._workspace, branch_key.thread_id, branch_key.namespace)]
         row_ids = (reader.find_checkpoint(number, checkpoint_id) for number in numbers)
         return {row_id for row_id in row_ids if row_id is not None}
 
     def _ancestry(self, reader: HistoryReader, branch_key: BranchKey, before: CheckpointId | None) -> Iterator[int]:
-        """Yield the row ids of a branch and its ancestors, the newest first, or those after a checkpoint.
+        """Yield the row ids of the head of a branch and its ancestors, newest first.
 
-        Raises CheckpointNotFound if it is not among them.
+        If `before` is not None, yield only the row ids that follow this checkpoint. Raises CheckpointNotFound if it is
+        not among them.
         """
         head = reader.find_head(self._workspace, branch_key)
         path = _checked_path(reader, head) if head is not None else iter(())
@@ -83,8 +84,8 @@ class HistoryLister:
             first, last = reader.ids.ends(interval)
             yield from range(last, first - 1, -1)
 
-    def _all(self, reader: HistoryReader, branch_key: BranchKey) -> list[int]:
-        """Return the row ids of all checkpoints of a namespace, the newest first."""
+    def _all_branches(self, reader: HistoryReader, branch_key: BranchKey) -> list[int]:
+        """Return the row ids of all checkpoints of a namespace, newest first."""
         ages: list[tuple[datetime, bytes, int]] = []
         for number, _ in reader.lines_of(self._workspace, branch_key.thread_id, branch_key.namespace):
             ages.extend(reader.ages(number))
@@ -99,15 +100,15 @@ class HistoryLister:
         *,
         is_page: bool,
     ) -> list[SavedCheckpoint]:
-        """Return the checkpoints with row ids, in their order. Consecutive states are derived from each other."""
+        """Return the checkpoints with these row ids, in the same order."""
         branches = dict(reader.lines_of(self._workspace, branch_key.thread_id, branch_key.namespace))
-        child = self._end_of_page(branch_key, before)
+        child = self._previous_page_end(branch_key, before)
         checkpoints: list[SavedCheckpoint] = []
-        for stretch in _stretches(row_ids, reader.parent_of):
-            if child is not None and reader.parent_of(child.row_id) != stretch[0]:
+        for path in _split_into_paths(row_ids, reader.parent_of):
+            if child is not None and reader.parent_of(child.row_id) != path[0]:
                 child = None
-            saved = reader.checkpoints(stretch, branch_key, child)
-            for saved_checkpoint, row_id in zip(saved, stretch, strict=True):
+            saved = reader.checkpoints(path, branch_key, child)
+            for saved_checkpoint, row_id in zip(saved, path, strict=True):
                 checkpoints.append(_with_branch(saved_checkpoint, branches[reader.ids.line(row_id)]))
             child = None
             if is_page:
@@ -115,16 +116,16 @@ class HistoryLister:
                     branch_key.thread_id,
                     branch_key.namespace,
                     saved[-1].id,
-                    stretch[-1],
+                    path[-1],
                     _with_copied_containers(saved[-1]),
                 )
         return checkpoints
 
-    def _end_of_page(self, branch_key: BranchKey, before: CheckpointId | None) -> State | None:
-        """Return the last checkpoint of the previous page, if the next page is requested.
+    def _previous_page_end(self, branch_key: BranchKey, before: CheckpointId | None) -> State | None:
+        """Return the last checkpoint of the previous page, if the requested page follows it; None otherwise.
 
-        A page needs the state of its oldest checkpoint. Derived from the previous page, it costs as much as the page;
-        read from the file each time, paging through a long history would be quadratic.
+        A page needs the state of its oldest checkpoint, which can be computed backwards from this checkpoint. If that
+        state were read from the database for each page, paging through a long history would take quadratic time.
         """
         end = self._page_end
         if end is None or before is None or end[:3] != (branch_key.thread_id, branch_key.namespace, before):
@@ -133,14 +134,14 @@ class HistoryLister:
 
 
 def _checked_path(reader: HistoryReader, row_id: int) -> Iterator[Interval]:
-    """Yield the intervals that lead to a checkpoint, each after a check that the database has its checkpoints."""
+    """Yield the intervals that contain a checkpoint and its ancestors, after checking that they are complete."""
     for interval in reader.path_to(row_id):
         reader.check_capacity(interval)
         yield interval
 
 
 class _PageEnd(NamedTuple):
-    """The last checkpoint of a page of history, which never changes."""
+    """The last checkpoint of a page. It can be kept because checkpoints never change."""
 
     thread_id: str
     namespace: str
@@ -154,7 +155,7 @@ def _not_found(branch_key: BranchKey, checkpoint_id: CheckpointId) -> Checkpoint
 
 
 def _with_copied_containers(saved: SavedCheckpoint) -> Values:
-    """Return the state of a checkpoint with copies of containers, since users may change theirs."""
+    """Return the state of a checkpoint with copies of containers, because users may modify the originals."""
     values: Values = {}
     for name, value in saved.checkpoint.values.items():
         values[name] = value.copy() if isinstance(value, list | dict | set) else value
@@ -169,13 +170,13 @@ def _with_branch(saved: SavedCheckpoint, branch: str) -> SavedCheckpoint:
     )
 
 
-def _stretches(row_ids: Iterable[int], parent_of: Callable[[int], int | None]) -> Iterator[list[int]]:
-    """Split row ids, the newest first, where one is not the parent of its predecessor."""
-    stretch: list[int] = []
+def _split_into_paths(row_ids: Iterable[int], parent_of: Callable[[int], int | None]) -> Iterator[list[int]]:
+    """Split a list of row ids, newest first, into lists in which each checkpoint is the parent of the one before it."""
+    path: list[int] = []
     for row_id in row_ids:
-        if stretch and parent_of(stretch[-1]) != row_id:
-            yield stretch
-            stretch = []
-        stretch.append(row_id)
-    if stretch:
-        yield stretch
+        if path and parent_of(path[-1]) != row_id:
+            yield path
+            path = []
+        path.append(row_id)
+    if path:
+        yield path

@@ -1,8 +1,8 @@
-"""Removal of checkpoints: pruning by a policy, calls of subgraphs that are done, whole threads.
+"""Removal of checkpoints: by a policy, with completed calls of subgraphs, or with a whole thread.
 
-A state is rebuilt from the changes before it, so the oldest remaining checkpoint of a line gets its whole state, and so
-does the first checkpoint of a line that forked from a removed one. The log of a run stays until its thread is deleted:
-the events in removed records are moved to rows of their own.
+A state is computed from the changes of earlier checkpoints. When these are removed, the whole state of the oldest
+remaining checkpoint of a line is stored, and also the state of each fork of a removed checkpoint. The event log of a
+run is kept until its thread is deleted, so events that are stored in removed records are moved to rows of their own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statewright.storage.database import Connection, Database
 
 
 class Pruner:
-    """Deletes checkpoints of threads, within a transaction."""
+    """Deletes checkpoints of threads in a transaction."""
 
     def __init__(self, connection: Connection, database: Database) -> None:
         self._connection = connection
@@ -27,51 +27,54 @@ class Pruner:
         self._reader = HistoryReader(connection, database)
 
     def prune(self, thread: int, policy: PrunePolicy, *, dry_run: bool = False) -> int:
-        """Delete checkpoints of a thread by a policy, and return their number; with `dry_run` only count them."""
-        firsts = self._firsts(thread, policy)
-        count = sum(first_kept - first for first, first_kept in firsts.values())
+        """Delete the checkpoints of a thread that a policy does not keep, and return their number.
+
+        With `dry_run` they are only counted.
+        """
+        first_numbers = self._first_numbers(thread, policy)
+        count = sum(first_kept - first for first, first_kept in first_numbers.values())
         if count and not dry_run:
-            self._cut({line: first_kept for line, (_, first_kept) in firsts.items()})
+            self._delete_old({line: first_kept for line, (_, first_kept) in first_numbers.items()})
         return count
 
     def make_whole(self, row_id: int, values: Values) -> None:
-        """Store the whole state of a checkpoint, so that its parent is not needed any more."""
+        """Store the whole state of a checkpoint, so that its ancestors are no longer needed."""
         self._store_state(row_id, values)
         self._connection.execute(self._sql["jump"], (row_id,))
 
-    def _firsts(self, thread: int, policy: PrunePolicy) -> dict[int, tuple[int, int]]:
-        """Return by line the number of its first checkpoint, and of the first one that is kept."""
-        firsts: dict[int, tuple[int, int]] = {}
+    def _first_numbers(self, thread: int, policy: PrunePolicy) -> dict[int, tuple[int, int]]:
+        """Return the number of the first checkpoint, and of the first checkpoint that is kept, by line."""
+        first_numbers: dict[int, tuple[int, int]] = {}
         for (line,) in self._connection.execute(self._sql["lines"], (thread,)).fetchall():
             ages = sorted(self._reader.ages(line), key=lambda age: age[2], reverse=True)
             if ages:
-                count = policy.kept([created_at for created_at, _, _ in ages])
-                firsts[line] = (self._ids.number(ages[-1][2]), self._ids.number(ages[count - 1][2]))
-        return firsts
+                count = policy.count_kept([created_at for created_at, _, _ in ages])
+                first_numbers[line] = (self._ids.number(ages[-1][2]), self._ids.number(ages[count - 1][2]))
+        return first_numbers
 
-    def _cut(self, firsts: dict[int, int]) -> None:
-        """Delete the checkpoints of lines before the first ones that are kept."""
-        for row_id, values in [(row_id, self._reader.state_at(row_id)) for row_id in self._beginnings(firsts)]:
+    def _delete_old(self, first_kept: dict[int, int]) -> None:
+        """Delete the checkpoints before the first checkpoint that is kept, whose number is given for each line."""
+        for row_id, values in [(row_id, self._reader.state_at(row_id)) for row_id in self._orphans(first_kept)]:
             self.make_whole(row_id, values)
-        for line, first in firsts.items():
+        for line, first in first_kept.items():
             keep_log(self._connection, self._database, line, first - 1)
             self._delete_before(line, first)
 
-    def _beginnings(self, firsts: dict[int, int]) -> list[int]:
-        """Return the remaining checkpoints whose parents are deleted."""
-        beginnings: list[int] = []
-        for line, first in firsts.items():
+    def _orphans(self, first_kept: dict[int, int]) -> list[int]:
+        """Return the row ids of the remaining checkpoints whose parents will be deleted."""
+        orphans: list[int] = []
+        for line, first in first_kept.items():
             bounds = self._ids.row_id(line, first), self._ids.row_id(line, self._ids.last_number)
             jumps = [row_id for (row_id,) in self._connection.execute(self._sql["jumps"], bounds)]
             for row_id in sorted({bounds[0], *jumps}):
                 parent = self._reader.parent_of(row_id)
-                if parent is not None and self._ids.number(parent) < firsts.get(self._ids.line(parent), 0):
-                    beginnings.append(row_id)
-        return beginnings
+                if parent is not None and self._ids.number(parent) < first_kept.get(self._ids.line(parent), 0):
+                    orphans.append(row_id)
+        return orphans
 
     def _store_state(self, row_id: int, values: Values) -> None:
-        """Store the whole state of a checkpoint, in its record or its segment."""
-        if self._connection.execute(self._sql["record"], (self._stored(values), row_id)).rowcount:
+        """Store the whole state of a checkpoint in its record, or in its segment, which then begins with it."""
+        if self._connection.execute(self._sql["record"], (self._encode(values), row_id)).rowcount:
             return
         segment = self._connection.execute(
             self._sql["segment"], (row_id, self._ids.bounds(self._ids.line(row_id))[1])
@@ -79,7 +82,7 @@ class Pruner:
         end, first, ids, changes, controls = segment
         skipped = self._ids.number(row_id) - first
         runs, entries = self._database.decode(controls)
-        later = (
+        later_changes = (
             self._database.decode(changes)[skipped + 1 :]
             if changes is not None
             else [{}] * (len(entries) - skipped - 1)
@@ -91,8 +94,8 @@ class Pruner:
             (
                 self._ids.number(row_id),
                 ids[skipped * 16 :],
-                self._stored([other_values, *later]),
-                self._stored([runs, entries[skipped:]]),
+                self._encode([other_values, *later_changes]),
+                self._encode([runs, entries[skipped:]]),
                 end,
             ),
         )
@@ -100,33 +103,38 @@ class Pruner:
             self._restart_growth(row_id, end, field, values)
 
     def _restart_growth(self, row_id: int, end: int, field: str, values: Values) -> None:
-        """Replace the gains of a growing field in a segment up to a checkpoint by its value there."""
+        """Replace the gains of a growing field in a segment, up to a checkpoint, with the value at this checkpoint.
+
+        `end` is the row id of the segment.
+        """
         key = (self._ids.line(row_id), field, self._ids.number(end))
         row = self._connection.execute(self._sql["grown"], key).fetchone()
         gains = self._database.decode(row[0]) if row is not None else ()
-        later = [gain for gain in gains if gain[0] > self._ids.number(row_id)]
-        growth: list[Any] = [[self._ids.number(row_id), SET, values[field]], *later] if field in values else later
-        items = len(values.get(field, ())) if isinstance(values.get(field), list) else 1
-        self._connection.execute(self._sql["grow"], (*key, items, self._stored(growth)))
+        later_gains = [gain for gain in gains if gain[0] > self._ids.number(row_id)]
+        new_gains: list[Any] = later_gains
+        if field in values:
+            new_gains = [[self._ids.number(row_id), SET, values[field]], *later_gains]
+        item_count = len(values.get(field, ())) if isinstance(values.get(field), list) else 1
+        self._connection.execute(self._sql["grow"], (*key, item_count, self._encode(new_gains)))
 
     def _delete_before(self, line: int, first: int) -> None:
         _delete_rows(self._connection, self._ids.row_id(line, 0), self._ids.row_id(line, first) - 1)
         self._connection.execute("DELETE FROM grown WHERE line = ? AND last < ?", (line, first))
 
-    def _stored(self, value: Any) -> bytes:
+    def _encode(self, value: Any) -> bytes:
         return self._database.encryptor.encrypt(self._database.serde.encode(value, "values"), compress=True)
 
 
 def drop_calls(connection: Connection, database: Database, thread: int, branch: str, namespaces: Sequence[str]) -> None:
-    """Delete the calls of subgraphs that are done: namespaces of a thread, and those inside them, on one branch.
+    """Delete the namespaces of completed subgraph calls, and the namespaces nested in them, on one branch of a thread.
 
-    A call belongs to one branch, like its caller. Checkpoints that forked from it are kept, with their states.
+    Forks of their checkpoints on other branches are kept, and their whole states are stored.
     """
     sql = database.statements("removal")
-    inside = tuple(namespace + end for namespace in namespaces for end in "|:")
+    nested_prefixes = tuple(namespace + separator for namespace in namespaces for separator in "|:")
     lines = connection.execute(sql["calls"], (thread, branch)).fetchall()
     for line, namespace in lines:
-        if namespace in namespaces or namespace.startswith(inside):
+        if namespace in namespaces or namespace.startswith(nested_prefixes):
             for (row_id,) in connection.execute(sql["forks"], {"line": line}).fetchall():
                 pruner = Pruner(connection, database)
                 pruner.make_whole(row_id, HistoryReader(connection, database).state_at(row_id))
@@ -135,15 +143,18 @@ def drop_calls(connection: Connection, database: Database, thread: int, branch: 
 
 
 def keep_log(connection: Connection, database: Database, line: int, last: int | None = None) -> None:
-    """Move the events of the records of a line, up to the one with the number `last`, to the logs of their runs."""
+    """Store the events in the records of a line in rows of their own, before the records are deleted.
+
+    `last` is the number of the last of these records; None for all records.
+    """
     insert = database.statements("commits")["insert_events"]
     for run, batches in HistoryReader(connection, database).log_of_line(line, last).items():
-        body = database.encode(_packed([batch for _, batch in batches]), "event")
+        body = database.encode(_with_relative_times([batch for _, batch in batches]), "event")
         connection.execute(insert, (database.row_ids.row_id(run, batches[0][0]), body))
 
 
-def _packed(batches: list[list[Any]]) -> list[list[Any]]:
-    """Return batches of a log with times relative to the first one, which takes less space."""
+def _with_relative_times(batches: list[list[Any]]) -> list[list[Any]]:
+    """Return batches of a log with times relative to the first batch, which take less space."""
     first = batches[0]
     return [first, *([offset, at - first[1], *entries] for offset, at, *entries in batches[1:])]
 
@@ -161,7 +172,7 @@ def _delete_rows(connection: Connection, first: int, last: int) -> None:
 
 
 def delete_thread(connection: Connection, database: Database, thread: int) -> None:
-    """Delete a thread with its logs."""
+    """Delete a thread with its event logs."""
     for (line,) in connection.execute("SELECT id FROM lines WHERE thread = ?", (thread,)).fetchall():
         delete_line(connection, database, line)
     for (run,) in connection.execute("SELECT id FROM runs WHERE thread = ?", (thread,)).fetchall():

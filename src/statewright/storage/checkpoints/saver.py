@@ -1,4 +1,4 @@
-"""The checkpointer for databases."""
+"""The checkpointer that stores threads in a database."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from statewright.checkpoint import (
     PrunePolicy,
     SavedCheckpoint,
     ThreadEntry,
+    as_lease_duration,
     check_workspace,
-    checked_lease,
 )
 from statewright.checkpoint.forms import restore_log
 from statewright.clock import Duration, instant_of
@@ -38,16 +38,19 @@ from statewright.storage.checkpoints.history import HistoryReader
 from statewright.storage.checkpoints.listing import HistoryLister
 from statewright.storage.checkpoints.removal import Pruner, delete_thread
 from statewright.storage.damage import with_damage_report
-from statewright.storage.database import UNLIMITED, Connection, D, Job, View, on_event_loop
+from statewright.storage.database import UNLIMITED, Backend, Connection, D, Job, on_event_loop
 
 _MAX_PENDING_COMMITS: Final = 1000
-"""The number of entries in `pending_commits` above which completed ones are removed."""
+"""The number of entries in `pending_commits` above which entries of completed commits are removed."""
 
 T = TypeVar("T")
 
 
-class DatabaseSaver(View[D]):
-    """Saves the checkpoints of the threads of one workspace; `for_workspace` returns a saver for another one."""
+class DatabaseSaver(Backend[D]):
+    """Saves the checkpoints of the threads of one workspace.
+
+    `for_workspace` returns a saver for another workspace of the same database.
+    """
 
     writer_type: ClassVar[type[Writer]] = Writer
 
@@ -59,7 +62,7 @@ class DatabaseSaver(View[D]):
         lease: Duration | None = None,
         **options: Any,
     ) -> None:
-        self.lease_duration = checked_lease(lease)
+        self.lease_duration = as_lease_duration(lease)
         check_workspace(workspace)
         super().__init__(database, **options)
         self._bind(workspace)
@@ -72,31 +75,31 @@ class DatabaseSaver(View[D]):
 
     @property
     def scope(self) -> Hashable:
-        """Equal for savers of the same data and workspace."""
+        """A key that is equal for savers with the same data and workspace."""
         return self.database.scope, self.workspace
 
     def for_workspace(self, workspace: str) -> Self:
-        """Return a saver of the same database that sees the threads of another workspace; it needs no closing."""
-        view = copy(self)
-        view._owns = False
-        view._bind(workspace)
-        return view
+        """Return a saver for the same database that sees the threads of another workspace. It need not be closed."""
+        saver = copy(self)
+        saver._owns = False
+        saver._bind(workspace)
+        return saver
 
     def check_value(self, value: Any) -> None:
         """Raise SerdeError for a value that cannot be stored."""
         self.database.serde.encode(value)
 
     def workspaces(self) -> MaybeFuture[Sequence[str]]:
-        """List the workspaces that have threads, sorted."""
+        """Return the workspaces that have threads, sorted."""
         return self._read(lambda connection: [name for (name,) in connection.execute(self._sql["workspaces"])])
 
     @property
     def serde(self) -> Serde:
-        """The serde for values, with which types can be registered."""
+        """The serde that encodes values. Register classes with it."""
         return self.database.serde
 
     def allow(self, types: Iterable[type]) -> None:
-        """Permit values of these types to be stored."""
+        """Permit values of these classes to be stored."""
         self.database.serde.allow(types)
 
     # -- writing
@@ -146,12 +149,12 @@ class DatabaseSaver(View[D]):
                 delete_thread(connection, self.database, number)
                 self.database.head_cache.forget()
 
-        delete_reported = with_damage_report(delete, thread_id)
+        reporting_delete = with_damage_report(delete, thread_id)
 
         def job(connection: Connection) -> None:
-            for other_job in also:  # first: a job that fails before it has written does not cost a rollback
+            for other_job in also:  # done first, because a job that fails before anything is written needs no rollback
                 other_job(connection)
-            delete_reported(connection)
+            reporting_delete(connection)
 
         return self._write(job)
 
@@ -161,9 +164,9 @@ class DatabaseSaver(View[D]):
         return self._prune(policy, thread_id, dry_run)
 
     def _prune(self, policy: PrunePolicy, thread_id: str | None, dry_run: bool) -> Pruned:
-        """Prune each thread in a transaction of its own, so that other writes come in between."""
+        """Prune each thread in a transaction of its own, so that other writes need not wait for all of them."""
         with self.database.read() as connection:
-            threads = self._numbers(connection, thread_id)
+            threads = self._thread_numbers(connection, thread_id)
         counts = [self._prune_thread(number, name, policy, dry_run) for number, name in threads]
         return Pruned(sum(1 for count in counts if count), sum(counts))
 
@@ -177,13 +180,13 @@ class DatabaseSaver(View[D]):
             self.database.head_cache.forget()
             return count
 
-        # Counted first on a reading connection, because most threads have nothing to prune and need no write lock.
+        # Count first, with a connection for reading: most threads have nothing to prune, so that no write is needed.
         with self.database.read() as connection:
             count = with_damage_report(partial(prune, dry_run=True), thread_id)(connection)
         return self.database.write(with_damage_report(job, thread_id)) if count and not dry_run else count
 
-    def _numbers(self, connection: Connection, thread_id: str | None) -> list[tuple[int, str]]:
-        """Return the number and the id of one thread, or of all."""
+    def _thread_numbers(self, connection: Connection, thread_id: str | None) -> list[tuple[int, str]]:
+        """Return the number and the id of a thread, or of all threads if `thread_id` is None."""
         if thread_id is None:
             return connection.execute(self._sql["thread_numbers"], (self.workspace,)).fetchall()
         number = self._writer.thread_number(connection, thread_id)
@@ -203,7 +206,7 @@ class DatabaseSaver(View[D]):
         return self._write(with_damage_report(job, thread_id))
 
     def _copy(self, connection: Connection, source: int, to: str) -> None:
-        """Copy all rows of a thread under new numbers; `to` is the id of the new thread."""
+        """Copy all rows of the thread with the number `source`. `to` is the id of the new thread."""
         sql, insert = self._sql, self.database.insert
         target, ids = insert(connection, sql["copy_thread"], (to, source)), self.database.row_ids
         for (run,) in connection.execute(sql["numbers_of_runs"], (source,)).fetchall():
@@ -322,9 +325,10 @@ class DatabaseSaver(View[D]):
         return self._read(read, thread_id)
 
     def _read(self, read: Job[T], thread_id: str | None = None) -> MaybeFuture[T]:
-        """Call a function with a reading connection.
+        """Call a function with a connection for reading, and return its result or a future.
 
-        Commits of this process to the thread are waited for, since a run may have ended without waiting for its last.
+        If this process is still writing a commit to the thread, the function is called afterwards, because a run may
+        end without waiting for its last commit.
         """
         commit = self.database.pending_commit((self.workspace, thread_id)) if thread_id is not None else None
         return self._query(with_damage_report(read, thread_id), after=commit)
@@ -334,7 +338,7 @@ class DatabaseSaver(View[D]):
 
 
 def _names(rows: Iterable[tuple[Any, ...]]) -> list[str]:
-    """Return the last column of rows. Raises TypeError if a value is not a string, before a run fails because of it."""
+    """Return the last column of rows. Raises TypeError if a value is not a string, which means that it is damaged."""
     names = [row[-1] for row in rows]
     if not all(isinstance(name, str) for name in names):
         raise TypeError("a name is not a string")

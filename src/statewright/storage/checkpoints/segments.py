@@ -1,22 +1,25 @@
-"""Compaction: the oldest records of a line become a segment, a single row for up to 128 checkpoints.
+"""Compaction: the oldest records of a line are merged into a segment, which is one row for up to 128 checkpoints.
 
-*The problem.* A superstep is saved as a record with its changes. A state is rebuilt from all records before it, so
-reading gets slower with every superstep, and a row for each wastes pages. Writing whole states instead would store a
-conversation of n messages n times.
+*The problem.* Each superstep is saved as a record that contains its changes. A state is computed from all earlier
+records, so without compaction, reading would get slower with every superstep, and the many small rows would waste
+pages. If each record contained the whole state instead, a conversation of n messages would be stored n times.
 
-*The approach.* A field that grows (a list that is appended to or merged) has its gains in rows of its own (`grown`), so
-its content is stored once and read without the other changes. All other fields of a segment share a blob of changes. A
-segment gets a *base*, the state of these other fields before it, once the changes since the last base are as large as
-that base, so bases never exceed the changes that they replace, and the changes to be read for a state are bounded.
+*The approach.* The changes of a growing field (a list to which items are added or merged) are called its *gains*. In a
+segment, they are stored in rows of their own, in the table `grown`, so that the content of the field is stored only
+once and can be read without other changes. The changes of all other fields are stored together in the segment. Some
+segments also contain a *base*: the state of these other fields before the segment. A segment gets a base once the
+changes since the last base are as large as that base. Bases therefore never take more space than the changes that they
+replace, and the number of changes that have to be read for a state is limited.
 
-*Consequences.* Compaction runs in the transaction of the commit that makes it due, on packed data: extension types are
-copied as bytes (`_PackedExtension`), because decoding would require the classes of users in processes that only write.
-A field may be found to grow after earlier segments were written; its value before is then stored as a first gain (SET).
-The head is never compacted, since results are still added to it, and a segment ends where a fork jumps into the line.
+*Consequences.* Compaction happens in the transaction of the commit that makes it necessary. It does not decode values:
+extension types are copied as bytes (`_PackedExtension`), because decoding them would need users' classes even in
+processes that only write. If a field starts to grow after earlier segments were written, its previous value is stored
+as its first gain (SET). The head is never compacted, because results are still added to it. A segment must not contain
+a fork (a checkpoint with a row in `jumps`) after its first checkpoint.
 
-*Rejected.* Snapshots at fixed distances: each would copy the whole conversation. A row for each field and checkpoint:
-many more rows, and no compression across checkpoints. Compaction in a background thread: it needs the write lock
-anyway, and would compete with the runs for it.
+*Rejected.* Snapshots at regular intervals: each would copy the whole conversation. A row for each field and checkpoint:
+there would be many more rows, and no compression across checkpoints. Compaction on a background thread: it would need
+the write lock as well, and would compete with runs for it.
 """
 
 from __future__ import annotations
@@ -33,15 +36,15 @@ from statewright.storage.checkpoints.removal import keep_log
 from statewright.storage.database import Connection, Database
 
 LONGEST: Final = 128
-"""Checkpoints in a segment."""
+"""The maximum number of checkpoints in a segment."""
 LARGEST: Final = 1 << 20
-"""Bytes of changes above which a segment is complete."""
+"""The maximum size in bytes of the changes in a segment, unless it has only one checkpoint."""
 RECENT: Final = LONGEST + 32
-"""Records of a line at which some are compacted."""
+"""The number of records in a line at which the oldest are compacted."""
 SMALL: Final = 4096
-"""Bytes of changes that need no base."""
+"""The size in bytes of changes for which no base is needed."""
 MOST_WITHOUT_BASE: Final = 16
-"""Segments without a base, however small they are."""
+"""The number of consecutive segments without a base after which a segment gets one even if the changes are small."""
 
 _ADDED = CODECS["statewright.channels.delta.Added"].tag
 _MERGED = CODECS["statewright.channels.delta.Merged"].tag
@@ -59,7 +62,7 @@ class Row(NamedTuple):
 
 
 class _PackedExtension:
-    """A MessagePack extension as bytes, which can be copied without its class."""
+    """A MessagePack extension that is not decoded, so that it can be copied without the class of its value."""
 
     __slots__ = ("data", "tag")
 
@@ -84,7 +87,7 @@ def _pack(value: Any) -> bytes:
 
 
 class SegmentWriter:
-    """Compacts records, within a transaction."""
+    """Compacts records in a transaction."""
 
     def __init__(self, connection: Connection, database: Database) -> None:
         self._connection = connection
@@ -101,17 +104,17 @@ class SegmentWriter:
             return 0
         changes: list[dict[str, Any]] = [{} if row.changes is None else _unpack(row.changes) for row in rows]
         parent = self._reader.parent_of(rows[0].row_id)
-        before = self._reader.growing_at(parent)
-        base = self._base(line, parent, before)
+        grown_before = self._reader.growing_at(parent)
+        base = self._encode_base(line, parent, grown_before)
         keep_log(self._connection, self._database, line, self._ids.number(rows[-1].row_id))
-        # Deleted first, so that the segment reuses their pages and the file does not grow.
+        # The records are deleted before the segment is written, so that it reuses their pages.
         self._connection.execute(self._sql["delete"], (rows[0].row_id, rows[-1].row_id))
-        growing = before | self._store_growth(rows, changes, parent, before)
-        self._store(rows, changes, base, growing)
+        growing = grown_before | self._store_gains(rows, changes, parent, grown_before)
+        self._store_segment(rows, changes, base, growing)
         return len(rows)
 
     def _oldest_records(self, line: int) -> list[Row]:
-        """Return the oldest consecutive records without a jump between them, never the head."""
+        """Return the records to compact: the oldest records of a line, up to the next fork, and never the head."""
         rows = [
             Row(*row) for row in self._connection.execute(self._sql["oldest"], (*self._ids.bounds(line), LONGEST + 1))
         ]
@@ -131,50 +134,59 @@ class SegmentWriter:
 
     # -- growing fields
 
-    def _store_growth(
-        self, rows: Sequence[Row], changes: Sequence[dict[str, Any]], parent: int | None, before: frozenset[str]
+    def _store_gains(
+        self, rows: Sequence[Row], changes: Sequence[dict[str, Any]], parent: int | None, grown_before: frozenset[str]
     ) -> frozenset[str]:
-        """Move the gains of growing fields from the changes to rows of their own, and return the fields."""
+        """Remove the gains of growing fields from `changes`, store them in rows of their own, and return the fields.
+
+        `grown_before` are the fields that were growing fields before the segment.
+        """
         line, last = self._ids.line(rows[0].row_id), self._ids.number(rows[-1].row_id)
         fields = {
             field
             for changed_fields in changes
             for field, change in changed_fields.items()
-            if field in before or (type(change) is _PackedExtension and change.tag in (_ADDED, _MERGED))
+            if field in grown_before or (type(change) is _PackedExtension and change.tag in (_ADDED, _MERGED))
         }
         for field in sorted(fields):
-            growth = [
+            gains = [
                 (self._ids.number(row.row_id), *_gain(changed_fields.pop(field)))
                 for row, changed_fields in zip(rows, changes, strict=True)
                 if field in changed_fields
             ]
-            if self._needs_previous_value(line, field, growth, parent, before):
-                growth = [*self._previous_value(rows[0].row_id, parent, field), *growth]
-            is_set = any(kind == SET for _, kind, _, _ in growth)
-            body = _pack([[number, kind, gained] for number, kind, gained, _ in growth])
-            items = sum(count for _, _, _, count in growth)
+            if self._needs_previous_value(line, field, gains, parent, grown_before):
+                gains = [*self._previous_value(rows[0].row_id, parent, field), *gains]
+            replaces_value = any(kind == SET for _, kind, _, _ in gains)
+            body = _pack([[number, kind, content] for number, kind, content, _ in gains])
+            item_count = sum(count for _, _, _, count in gains)
             stored = self._encryptor.encrypt(body, compress=True)
-            self._connection.execute(self._sql["insert_grown"], (line, field, last, is_set, items, stored))
+            self._connection.execute(self._sql["insert_grown"], (line, field, last, replaces_value, item_count, stored))
         return frozenset(fields)
 
     def _needs_previous_value(
-        self, line: int, field: str, growth: Sequence[Any], parent: int | None, before: frozenset[str]
+        self, line: int, field: str, gains: Sequence[Any], parent: int | None, grown_before: frozenset[str]
     ) -> bool:
-        """Return whether the value before must be stored: it is not in earlier rows, or there are too many of these."""
-        if parent is None or growth[0][1] == SET:
+        """Return whether the value of a growing field before the segment must be stored as its first gain.
+
+        That is so if earlier rows of gains do not contain the value, or if they contain far more items than the value.
+        """
+        if parent is None or gains[0][1] == SET:
             return False
-        if field not in before:
+        if field not in grown_before:
             return True
-        if all(kind == ADD for _, kind, _, _ in growth):
+        if all(kind == ADD for _, kind, _, _ in gains):
             return False
-        (items,) = self._connection.execute(self._sql["items"], {"line": line, "field": field}).fetchone()
-        if not items or items <= LONGEST:
+        (item_count,) = self._connection.execute(self._sql["items"], {"line": line, "field": field}).fetchone()
+        if not item_count or item_count <= LONGEST:
             return False
         value = self._reader.state_at(parent).get(field)
-        return isinstance(value, list) and items > 2 * len(value) + LONGEST  # pyright: ignore[reportUnknownArgumentType]
+        return isinstance(value, list) and item_count > 2 * len(value) + LONGEST  # pyright: ignore[reportUnknownArgumentType]
 
     def _previous_value(self, row_id: int, parent: int | None, field: str) -> list[Any]:
-        """Return the value of a field before a checkpoint, as a gain that sets it."""
+        """Return a list with a gain that sets a field to its value at the parent; empty if the field has no value.
+
+        `row_id` is the first checkpoint of the segment. As in `_gain`, the number of items is added to the gain.
+        """
         values = self._reader.state_at(parent) if parent is not None else {}
         if field not in values:
             return []
@@ -184,17 +196,17 @@ class SegmentWriter:
 
     # -- other fields
 
-    def _base(self, line: int, parent: int | None, growing: frozenset[str]) -> bytes | None:
-        """Return the packed state before the segment, if too many changes would have to be read without it."""
+    def _encode_base(self, line: int, parent: int | None, growing: frozenset[str]) -> bytes | None:
+        """Return the encoded base of a new segment; None if it does not need one."""
         bounds = dict(zip(("first", "last"), self._ids.bounds(line), strict=True))
-        size, count, base_size = self._connection.execute(self._sql["since_base"], bounds).fetchone()
-        too_many = count >= MOST_WITHOUT_BASE and base_size <= SMALL
-        if parent is None or not (size >= max(SMALL, base_size) or too_many):
+        size, segment_count, base_size = self._connection.execute(self._sql["since_base"], bounds).fetchone()
+        has_too_many_segments = segment_count >= MOST_WITHOUT_BASE and base_size <= SMALL
+        if parent is None or not (size >= max(SMALL, base_size) or has_too_many_segments):
             return None
         values = {name: value for name, value in self._reader.state_at(parent).items() if name not in growing}
         return self._database.serde.encode([values, sorted(growing)])
 
-    def _store(
+    def _store_segment(
         self, rows: Sequence[Row], changes: Sequence[dict[str, Any]], base: bytes | None, growing: frozenset[str]
     ) -> None:
         runs = list(dict.fromkeys(row.run for row in rows))
@@ -215,7 +227,7 @@ class SegmentWriter:
 
 
 def _gain(change: Any) -> tuple[int, Any, int]:
-    """Return a change of a growing field as its kind, its value and its number of items."""
+    """Return a change of a growing field as the kind of the gain, its items or value, and the number of items."""
     if type(change) is _PackedExtension and change.tag in (_ADDED, _MERGED):
         kind = ADD if change.tag == _ADDED else MERGE
         return kind, ormsgpack.Fragment(change.data), _length(change.data)
@@ -225,7 +237,7 @@ def _gain(change: Any) -> tuple[int, Any, int]:
 
 
 def _length(packed: bytes) -> int:
-    """Return the length of a packed list (MessagePack specification, array format family)."""
+    """Return the length of a packed list (see "array format family" in the MessagePack specification)."""
     if packed[0] == 0xDC:
         return int.from_bytes(packed[1:3], "big")
     return int.from_bytes(packed[1:5], "big") if packed[0] == 0xDD else packed[0] & 0x0F

@@ -18,8 +18,8 @@ from statewright.futures import MaybeFuture
 from statewright.page import cut_page
 from statewright.runs import Change, Group, NextDue, Order, Run, RunEvent, Where, where
 from statewright.runs.records.record import R
-from statewright.storage.damage import reading
-from statewright.storage.database import UNLIMITED, Connection, D, Job, View
+from statewright.storage.damage import report_damage
+from statewright.storage.database import UNLIMITED, Backend, Connection, D, Job
 from statewright.storage.ledger.changes import job_of
 from statewright.storage.ledger.claim import Claimant, claim_runs, next_due
 from statewright.storage.ledger.conditions import conditions, order_by
@@ -28,7 +28,7 @@ from statewright.storage.ledger.tables import Table, Tables, decrypted_json
 T = TypeVar("T")
 
 
-class DatabaseLedger(View[D]):
+class DatabaseLedger(Backend[D]):
     """Stores the records of runs. Its jobs can be part of the commits of a saver of the same database."""
 
     def __init__(self, database: D | str | os.PathLike[str], **options: Any) -> None:
@@ -145,7 +145,7 @@ class DatabaseLedger(View[D]):
                     yield event
 
     def _events(self, run_id: str, last: int, at: int, body: bytes) -> list[RunEvent]:
-        with reading("a record of run_events"):
+        with report_damage("a record of run_events"):
             entries = decrypted_json(self._tables.encryptor, body)
             instant = instant_of(at)
             return [

@@ -18,7 +18,7 @@ from statewright.clock import instant_of, microseconds
 from statewright.errors import DuplicateRecord, InvalidConfig, SerdeError, suggestion
 from statewright.runs import Column, Record, Run, columns_of
 from statewright.runs.records.record import R, checked_text
-from statewright.storage.damage import UNREADABLE, damaged
+from statewright.storage.damage import UNREADABLE, damage_error
 from statewright.storage.database import Database, Statement
 from statewright.storage.encryption import Encryptor
 
@@ -71,7 +71,7 @@ class Table(Generic[R]):
                     values[index] = decode(values[index])
             return self.kind(**dict(zip(self.names, values, strict=True)))
         except UNREADABLE as error:
-            raise damaged(f"a record of {self.name}", error) from error
+            raise damage_error(f"a record of {self.name}", error) from error
 
     def encoded(self, name: str, value: Any) -> Any:
         """Return a value of a column in stored form."""
@@ -87,7 +87,7 @@ class Table(Generic[R]):
                 for name, value in zip(names, row, strict=True)
             )
         except UNREADABLE as error:
-            raise damaged(f"a record of {self.name}", error) from error
+            raise damage_error(f"a record of {self.name}", error) from error
 
     def check_column(self, name: str, *, searched: bool = False) -> None:
         """Raise InvalidConfig if there is no such column, or if it is to be searched and cannot be."""

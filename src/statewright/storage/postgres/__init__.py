@@ -1,6 +1,6 @@
-"""Threads, a store, a cache and the records of runs in one Postgres database. Needs the extra `postgres`.
+"""The saver, store, cache and ledger for Postgres databases. They need the extra `postgres`.
 
-psycopg is not imported until one of the names is used.
+psycopg is imported when one of the names is used.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 from statewright.extras import optional
 
 if TYPE_CHECKING:
+    from statewright.storage.postgres.backends import PostgresCache, PostgresSaver, PostgresStore
     from statewright.storage.postgres.database import PostgresDatabase
     from statewright.storage.postgres.ledger import PostgresLedger
-    from statewright.storage.postgres.views import PostgresCache, PostgresSaver, PostgresStore
 
 __all__ = ["PostgresCache", "PostgresDatabase", "PostgresLedger", "PostgresSaver", "PostgresStore"]
 
 
-if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+if not TYPE_CHECKING:  # a type checker that saw this function would accept any name
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         with optional("Postgres needs", extra="postgres"):
-            from statewright.storage.postgres import database, ledger, views
-        return next(getattr(module, name) for module in (database, ledger, views) if hasattr(module, name))
+            from statewright.storage.postgres import backends, database, ledger
+        return next(getattr(module, name) for module in (backends, database, ledger) if hasattr(module, name))

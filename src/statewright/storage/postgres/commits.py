@@ -1,13 +1,14 @@
-"""Writing of commits and results with functions of the server, each in one statement.
+"""Writing of commits and results by functions of the server, in one statement each.
 
-The server checks the lease and the head, and writes, without a query before. So a commit makes one round trip, and no
-other writer can come in between: every transaction that writes to a thread locks it first (`Writer.lock`). Under READ
-COMMITTED each statement of a function sees all transactions that were committed before it, so checks after the lock see
-the state that they guard. Reading the holder without a lock is not enough: a worker that was frozen could still commit
-after another one had taken its thread over.
+A function checks the lease and the head, and writes. A commit therefore needs only one round trip, because nothing has
+to be read before. Every transaction that writes to a thread locks it first (`Writer.lock`), so no other transaction can
+write between the checks and the write. Under READ COMMITTED, each statement of a function sees all transactions that
+were committed before this statement, so checks after the lock see the current state. Reading the holder without a lock
+would not be enough: a worker that was frozen could still commit after another worker had taken over its thread.
 
-What needs reading before it is written is rare, and takes more round trips: forks, and commits without deltas or with
-calls of subgraphs that are done. Compaction follows in a transaction of its own.
+Some commits need more round trips, because data must be read before it can be written: forks, commits without deltas,
+and commits that delete the namespaces of completed subgraph calls. They are rare. Compaction follows in a transaction
+of its own.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from statewright.errors import (
 from statewright.events import Log
 from statewright.ids import CheckpointId
 from statewright.storage.checkpoints.commits import Writer
-from statewright.storage.checkpoints.head_cache import Thread
+from statewright.storage.checkpoints.head_cache import StoredThread
 from statewright.storage.checkpoints.removal import drop_calls
 from statewright.storage.checkpoints.segments import LARGEST, RECENT, SegmentWriter
-from statewright.storage.damage import reading, with_damage_report
+from statewright.storage.damage import report_damage, with_damage_report
 from statewright.storage.database import Connection, Job, Statement, thread_lock
 from statewright.storage.group_commit import RetryTransaction
 from statewright.storage.postgres.connection import PostgresError
@@ -41,37 +42,39 @@ from statewright.storage.postgres.connection import PostgresError
 if TYPE_CHECKING:
     from statewright.storage.postgres.database import PostgresDatabase
 
-_CONSUMED: Final = {"fork": 0, "loop": 2}
-"""The results for its parent that a commit deletes, by its source: see `save_commit`; 1 for other sources."""
+_RESULTS_TO_DELETE: Final = {"fork": 0, "loop": 2}
+"""The argument of `save_commit` that determines which results of the parent's tasks a commit deletes, by the source of
+the commit; 1 for other sources."""
 
 
 class PostgresWriter(Writer):
-    """Writes to the threads of a workspace within transactions."""
+    """Creates the jobs that write to the threads of a workspace."""
 
     _database: PostgresDatabase
 
     def lock(self, connection: Connection, thread_id: str) -> None:
         connection.lock(thread_lock(self._workspace, thread_id))
 
-    def thread(self, connection: Connection, thread_id: str) -> Thread | None:
-        """Return a thread of the workspace, locked, if it exists."""
+    def thread(self, connection: Connection, thread_id: str) -> StoredThread | None:
+        """Lock a thread of the workspace, and return it; return None if it does not exist."""
         self.lock(connection, thread_id)
         return self.load_thread(connection, thread_id)
 
     # -- commits
 
     def commit_job(self, commit: Commit, also: Iterable[Job[Any]]) -> Job[Any]:
-        encoded, thread_id = self._encoder.commit(commit), commit.branch_key.thread_id
+        encoded, thread_id = self._encoder.encode_commit(commit), commit.branch_key.thread_id
         commit.size = encoded.size
         request = _Request(self, thread_id, commit.hold)
+        # In nearly all commits, the parent is the head and the changes are known, so nothing has to be read.
         has_usual_parent = commit.parent_id is None or commit.parent_id == commit.expected
         is_usual = has_usual_parent and (commit.deltas is not None or commit.parent_id is None)
 
         def store(connection: Connection) -> None:
             self.lock(connection, thread_id)
-            parent = None if has_usual_parent else self._parent_place(connection, commit)
-            changes = encoded.changes if is_usual else self._all_values(connection, commit, encoded, parent)
-            connection.send(self._statement(commit, encoded._replace(changes=changes), parent, request))
+            parent = None if has_usual_parent else self._find_parent(connection, commit)
+            changes = encoded.changes if is_usual else self._encode_changes(connection, commit, encoded, parent)
+            connection.send(self._save_statement(commit, encoded._replace(changes=changes), parent, request))
             if encoded.log is not None and commit.log is not None:
                 self._send_log(connection, thread_id, commit.log, encoded.log)
             if commit.dropped_namespaces:
@@ -89,8 +92,11 @@ class PostgresWriter(Writer):
 
         return job
 
-    def _statement(self, commit: Commit, encoded: EncodedCommit, parent: int | None, request: _Request) -> Statement:
-        events = len(commit.log.entries) if encoded.events is not None and commit.log is not None else 0
+    def _save_statement(
+        self, commit: Commit, encoded: EncodedCommit, parent: int | None, request: _Request
+    ) -> Statement:
+        """Return the statement that saves a commit. `parent` is as in `_encode_changes`."""
+        event_count = len(commit.log.entries) if encoded.events is not None and commit.log is not None else 0
         parameters = (
             self._workspace,
             *commit.branch_key,
@@ -102,15 +108,15 @@ class PostgresWriter(Writer):
             encoded.control,
             encoded.changes,
             encoded.events,
-            events,
-            _CONSUMED.get(commit.source, 1),
+            event_count,
+            _RESULTS_TO_DELETE.get(commit.source, 1),
             *_columns(encoded.entries),
             *request.parameters(),
         )
 
         def compact_if_due(row: Any, _: int) -> None:
-            line, count, size = row
-            if count >= RECENT or (size >= LARGEST and count > 1):
+            line, record_count, size = row
+            if record_count >= RECENT or (size >= LARGEST and record_count > 1):
                 self._database.submit(self._compaction_job(commit.branch_key.thread_id, line))
 
         return Statement(
@@ -120,22 +126,27 @@ class PostgresWriter(Writer):
             translate=lambda error: request.translate(error, commit.branch_key, commit.expected),
         )
 
-    def _parent_place(self, connection: Connection, commit: Commit) -> int:
+    def _find_parent(self, connection: Connection, commit: Commit) -> int:
+        """Return the row id of the parent of a commit."""
         thread = self.load_thread(connection, commit.branch_key.thread_id)
-        place = self._parent(connection, thread, commit, None)
-        assert place is not None
-        return place
+        row_id = self._parent(connection, thread, commit, None)
+        assert row_id is not None
+        return row_id
 
-    def _all_values(
+    def _encode_changes(
         self, connection: Connection, commit: Commit, encoded: EncodedCommit, parent: int | None
     ) -> bytes | None:
-        """Return all values of a commit as changes, if it has no deltas."""
+        """Return the encoded changes of a commit. If it has no deltas, they are all its values.
+
+        `parent` is the row id of its parent; None if the parent is the head of the branch, or if there is no parent.
+        """
         if commit.deltas is not None or commit.parent_id is None:
             return encoded.changes
-        place = parent if parent is not None else self._reader(connection).find_head(self._workspace, commit.branch_key)
-        if place is None:  # the commit will be refused, because the branch has no head
+        reader = self._reader(connection)
+        row_id = parent if parent is not None else reader.find_head(self._workspace, commit.branch_key)
+        if row_id is None:  # the commit will be refused, because the branch has no head that could be its parent
             return encoded.changes
-        return self._encoder.all_values(commit, self._reader(connection).state_at(place))
+        return self._encoder.encode_all_values(commit, reader.state_at(row_id))
 
     def _compaction_job(self, thread_id: str, line: int) -> Job[None]:
         def compact(connection: Connection) -> None:
@@ -143,7 +154,7 @@ class PostgresWriter(Writer):
             connection.execute(self._sql["count_records"], (line,))
             row = connection.execute(self._sql["record_sizes"], (line,)).fetchone()
             if row is not None and (row[0] >= RECENT or (row[1] >= LARGEST and row[0] > 1)):
-                with reading(f"thread {thread_id!r}"):
+                with report_damage(f"thread {thread_id!r}"):
                     SegmentWriter(connection, self._database).compact(line)
                 connection.execute(self._sql["count_records"], (line,))
 
@@ -160,8 +171,8 @@ class PostgresWriter(Writer):
         log: Log | None,
         also: Iterable[Job[Any]] = (),
     ) -> Job[Any]:
-        entries = self._encoder.entries(pending)
-        body = self._encoder.log(log, branch_key.namespace) if log is not None else None
+        entries = self._encoder.encode_results(pending)
+        body = self._encoder.encode_log(log, branch_key.namespace) if log is not None else None
         journal = {journal_text(key): key for key in pending.journal}
         request = _Request(self, branch_key.thread_id, hold, journal)
         run, count = (log.run_id, len(log.entries)) if log is not None else (None, 0)
@@ -215,11 +226,11 @@ class PostgresWriter(Writer):
 
         return renew
 
-    def load_thread(self, connection: Connection, thread_id: str) -> Thread | None:
-        # The end of the lease is read by the clock of this process, however wrong it is.
+    def load_thread(self, connection: Connection, thread_id: str) -> StoredThread | None:
+        # With `now`, the server expresses the end of the lease by the clock of this process, even if that is wrong.
         now = None if self._database.trusts_clocks else microseconds(self._database.clock.now())
         row = connection.execute(self._sql["thread"], (now, self._workspace, thread_id)).fetchone()
-        return Thread(*row) if row is not None else None
+        return StoredThread(*row) if row is not None else None
 
     def thread_number(self, connection: Connection, thread_id: str) -> int | None:
         row = connection.execute(self._sql["thread_number"], (self._workspace, thread_id)).fetchone()
@@ -227,17 +238,17 @@ class PostgresWriter(Writer):
 
     @property
     def trusts_clocks(self) -> bool:
-        """True if leases are compared with the clocks of workers."""
+        """True if leases are compared with the clocks of workers rather than the clock of the server."""
         return self._database.trusts_clocks
 
-    def id_of_head(self, place: str) -> CheckpointId | None:
-        """Return the id of a checkpoint for an error, read in a transaction of its own."""
+    def id_of_head(self, row_id: str) -> CheckpointId | None:
+        """Return the id of the checkpoint with a row id, for an error. It is read in a transaction of its own."""
         with self._database.read() as connection:
-            return self._reader(connection).id_at(int(place))
+            return self._reader(connection).id_at(int(row_id))
 
 
 class _Request:
-    """A lease request as parameters, and the errors with which the server refuses it."""
+    """Converts a lease request to parameters of a statement, and errors of the server to exceptions."""
 
     def __init__(
         self,
@@ -251,7 +262,8 @@ class _Request:
         self._hold = hold
         self._journal = journal or {}
         self._gone: str | None = None
-        """A holder whose process has ended, which only a process of the same host can know."""
+        """The name of a holder that is known not to exist any more, which the server cannot find out itself; None if
+        there is none."""
 
     def parameters(self) -> tuple[Any, ...]:
         hold = self._hold
@@ -292,5 +304,5 @@ class _Request:
 
 
 def _columns(entries: Entries) -> tuple[Sequence[Any] | None, ...]:
-    """Return results as arrays of kinds, keys and bodies."""
+    """Return results as three arrays of their kinds, keys and contents; three times None if there are none."""
     return tuple(list(column) for column in zip(*entries, strict=True)) if entries else (None, None, None)

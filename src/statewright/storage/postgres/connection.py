@@ -1,19 +1,20 @@
-"""A session of a Postgres server, in which many statements make one round trip.
+"""Sessions of a Postgres server, in which several statements need only one round trip.
 
-*The problem.* A superstep is one transaction of several statements. Sent one by one, each waits for the network and for
-two processes to be scheduled, which costs more than all of its work. `pipeline()` of psycopg avoids the waits, but its
-Python code more than doubles the cost of a commit.
+*The problem.* A superstep is one transaction with several statements. If each statement were sent by itself, it would
+wait for the network and for the scheduling of two processes, which takes longer than the statement itself. psycopg's
+`pipeline()` avoids these waits, but its Python code more than doubles the time of a commit.
 
-*The approach.* This module drives libpq in pipeline mode. Statements are queued, and sent together at the first one
-whose result is needed, or at the commit. `BEGIN` and `COMMIT` are among them: without an explicit transaction, an error
-of the last statement would come after the end of the pipeline, which libpq reports as a lost connection.
+*The approach.* This module uses libpq directly, in pipeline mode. Statements are queued, and sent together when the
+result of one is needed, or at the commit. `BEGIN` and `COMMIT` are also queued: without an explicit transaction, an
+error in the last statement would arrive after the end of the pipeline, and libpq would report it as a lost connection.
 
-*Errors.* After a failed statement the server skips the rest of the pipeline, `COMMIT` included, and the transaction
-waits for a rollback. An exception while results are awaited, of a signal handler for example, leaves a session whose
-state is unknown; it is closed, and the server rolls back.
+*Errors.* After a statement has failed, the server skips the rest of the pipeline, including `COMMIT`, and the
+transaction remains open until it is rolled back. If an exception is raised while the session waits for results, for
+example by a signal handler, the state of the session is unknown. It is then closed, and the server rolls back.
 
-*Prepared statements* are used from the second execution of a text, unless a pooler switches sessions after each
-transaction: a session then does not know the statements that were prepared in another one.
+*Prepared statements* are used when the text of a statement is executed for the second time. They must be disabled if a
+pooler assigns another session for each transaction, because statements that were prepared in one session do not exist
+in another.
 """
 
 from __future__ import annotations
@@ -34,15 +35,16 @@ from statewright.storage.group_commit import RetryTransaction
 from statewright.storage.postgres.values import BINARY, Parameter, decoder_of, encode
 
 MAX_PREPARED: Final = 1000
-"""Statements that a session remembers. Above that, all are deallocated."""
+"""The maximum number of prepared statements in a session. If there are more, all of them are deallocated."""
 _TOKENS: Final = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|--[^\n]*|::|(\?)|(?<![:\w]):([a-z_]+)""")
-"""Literals, quoted names, comments and casts, which stay unchanged; placeholders `?` and `:name`."""
+"""Matches the placeholders `?` and `:name`, and the tokens in which they are not placeholders: literals, quoted names,
+comments and casts."""
 _CONFLICTS: Final = ("40001", "40P01")
-"""SQLSTATEs of serialization failures and deadlocks: the same transaction may succeed when it is repeated."""
-_ENDINGS: Final = ("08", "57P")
-"""Beginnings of the SQLSTATEs with which a server ends a session, or refuses one."""
+"""The SQLSTATEs of serialization failures and deadlocks, after which the same transaction may succeed if repeated."""
+_SESSION_ENDED: Final = ("08", "57P")
+"""The prefixes of SQLSTATEs with which a server ends a session or refuses to start one."""
 MISMATCH: Final = "SW100"
-"""The SQLSTATE of the function `expect_rows`."""
+"""The SQLSTATE that the function `expect_rows` raises for a wrong number of rows."""
 _LOCK: Final = "SELECT pg_advisory_xact_lock(key) FROM unnest(?::bigint[]) AS key"
 
 
@@ -62,13 +64,13 @@ class IntegrityError(PostgresError):
     """A violated constraint (SQLSTATE class 23)."""
 
 
-class ConnectionLost(Exception):  # the word of the field
-    """The session has ended, or its state is unknown."""
+class ConnectionLost(Exception):  # the usual name
+    """The session has ended, or could not be started, or its state is unknown."""
 
     def __init__(self, reason: str, *, was_sent: bool = False) -> None:
         super().__init__(reason)
         self.was_sent = was_sent
-        """True if statements had been sent: then a transaction may have been committed."""
+        """True if statements had already been sent, so that the transaction may have been committed."""
 
 
 def _field(result: pq.abc.PGresult, field: pq.DiagnosticField) -> str:
@@ -93,7 +95,7 @@ class Rows:
 
 
 class _Query(NamedTuple):
-    """A statement to be sent, and the function that gets its result."""
+    """A statement to send, and the function that receives its result."""
 
     sql: str
     parameters: Sequence[Parameter]
@@ -102,12 +104,12 @@ class _Query(NamedTuple):
 
 
 _Key = tuple[str, tuple[int, ...]]
-"""A text and the types of its parameters: a prepared statement is for both."""
+"""The text of a prepared statement, and the types of its parameters."""
 
 
 @lru_cache(maxsize=2000)
 def parse(sql: str) -> tuple[bytes, tuple[str, ...]]:
-    """Return a statement with numbered placeholders, and the names of its named ones in the order of their numbers."""
+    """Return a statement with numbered placeholders, and the names of named placeholders in the order of numbers."""
     names: dict[str, int] = {}
     count = 0
 
@@ -124,21 +126,21 @@ def parse(sql: str) -> tuple[bytes, tuple[str, ...]]:
 
 
 def _lock_key(name: str) -> int:
-    """Return the number that is locked for a name: a hash, so that a rare collision makes two wait in vain."""
+    """Return the number to lock for a name: its hash. If two names collide, transactions wait without need."""
     return int.from_bytes(blake2b(name.encode("utf-8", "replace"), digest_size=8).digest(), "big", signed=True)
 
 
-def _encoded(sql: str, parameters: Any) -> list[Parameter]:
+def _encode_parameters(sql: str, parameters: Any) -> list[Parameter]:
     if isinstance(parameters, Mapping):
         parameters = [parameters[name] for name in parse(sql)[1]]
     return [encode(value) for value in parameters]
 
 
 @lru_cache(maxsize=2000)
-def _matching(sql: str, match: Match) -> str:
-    """Return a statement that the server lets fail unless it changes or selects the right number of rows.
+def _with_row_check(sql: str, match: Match) -> str:
+    """Return a statement that fails on the server unless it changes or selects the right number of rows.
 
-    The client learns the number only after the commit, which is sent along.
+    The client could not check the number in time, because it sends the commit together with the statement.
     """
     if match is Match.ANY:
         return sql
@@ -151,37 +153,41 @@ def _matching(sql: str, match: Match) -> str:
 
 
 class Session:
-    """A session of a server, used by one thread at a time."""
+    """A session of a server. Only one OS thread at a time may use it."""
 
     def __init__(self, conninfo: bytes, *, schema: str | None = None, prepare: bool, timeout: float) -> None:
-        """Connect within `timeout` seconds. Raises ConnectionLost if that fails.
+        """Connect to the server. Raises ConnectionLost if that fails or takes longer than `timeout` seconds.
 
-        Transactions use the tables of `schema`, or those that the settings of the user and the database select.
+        Transactions use the tables of `schema`. If it is None, the search path of the user or the database applies.
+        `prepare` permits prepared statements.
         """
         self._prepare = prepare
-        # For one transaction at a time, because the session may belong to a pooler.
+        # Set for each transaction, because the session may belong to a pooler.
         self._preamble = [_Query(f'SET LOCAL search_path TO "{schema}", public', ())] if schema is not None else []
-        self._seen: dict[_Key, bytes] = {}
-        """The names of statements that were executed at least once; one with an empty name is not prepared yet."""
-        self._names = 0
+        self._prepared_names: dict[_Key, bytes] = {}
+        """The names of prepared statements. A name is empty if a statement was executed, but is not prepared yet."""
+        self._name_count = 0
+        """The number of names that were ever assigned."""
         self._queue: list[_Query] = []
         self._locks: set[int] = set()
+        """The numbers to lock before the queued statements are executed."""
         self._unread: list[tuple[list[_Query], list[_Key | None]]] = []
-        """Statements that were sent, and whose results have not been read."""
-        self._begun = 0
-        """The number of queued statements that begin a transaction."""
+        """The statements that were sent and whose results have not been read, in batches. In each batch, there is a key
+        for each statement that is prepared first, and None for the others."""
+        self._begin_count = 0
+        """The number of statements at the start of the queue that begin a transaction."""
         self.statements = 0
         """The number of statements so far."""
         self._pg: pq.abc.PGconn = connect(conninfo, timeout)
         self._pg.nonblocking = 1
         self._pg.enter_pipeline_mode()
-        self._reads, self._writes = select.poll(), select.poll()
-        self._reads.register(self._pg.socket, select.POLLIN)
-        self._writes.register(self._pg.socket, select.POLLIN | select.POLLOUT)
+        self._read_poll, self._write_poll = select.poll(), select.poll()
+        self._read_poll.register(self._pg.socket, select.POLLIN)
+        self._write_poll.register(self._pg.socket, select.POLLIN | select.POLLOUT)
 
     @property
     def is_open(self) -> bool:
-        """False after the session was closed or lost."""
+        """False once the session has been closed or lost."""
         return self._pg.status == pq.ConnStatus.OK
 
     @property
@@ -196,12 +202,12 @@ class Session:
                 self._read_results()
             except (PostgresError, ConnectionLost):
                 return True
-        if self.is_open and self._reads.poll(0):
+        if self.is_open and self._read_poll.poll(0):
             try:
                 self._pg.consume_input()
             except psycopg.Error:
                 return True
-            if self._reads.poll(0):  # the end of the stream stays readable
+            if self._read_poll.poll(0):  # still readable after all input was read: this is the end of the stream
                 return True
         return not self.is_open
 
@@ -212,22 +218,22 @@ class Session:
     # -- statements
 
     def execute(self, sql: str, parameters: Any = (), /) -> Rows:
-        """Send a statement with all queued ones, and return its rows."""
+        """Send the queued statements and this statement, and return its rows."""
         results: list[Rows] = []
-        self._enqueue(_Query(sql, _encoded(sql, parameters), results.append))
+        self._enqueue(_Query(sql, _encode_parameters(sql, parameters), results.append))
         self.flush()
         return results[0]
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> None:
-        """Queue a statement several times."""
+        """Queue a statement once for each element of `parameters`."""
         for row in parameters:
-            self._enqueue(_Query(sql, _encoded(sql, row)))
+            self._enqueue(_Query(sql, _encode_parameters(sql, row)))
 
     def send(self, statement: Statement, /) -> None:
-        """Queue a statement. Raises at once for a parameter that cannot be sent."""
-        sql = _matching(statement.sql, statement.match)
+        """Queue a statement. A parameter that cannot be sent raises an error at once."""
+        sql = _with_row_check(statement.sql, statement.match)
         try:
-            parameters = _encoded(sql, statement.parameters)
+            parameters = _encode_parameters(sql, statement.parameters)
         except (ValueError, OverflowError) as error:
             translated = statement.error_of(error)
             if translated is error:
@@ -240,40 +246,40 @@ class Session:
         self.statements += 1
 
     def lock(self, *names: str) -> None:
-        """Lock names until the end of the transaction, before the queued statements are executed."""
+        """Lock names until the end of the transaction. This happens before the queued statements are executed."""
         self._locks.update(map(_lock_key, names))
 
     # -- transactions
 
     def begin(self, mode: str = "") -> None:
-        """Begin a transaction with the next statement that is sent."""
+        """Queue the statements that begin a transaction. `mode` are its options in SQL."""
         self._queue += [_Query(f"BEGIN {mode}".strip(), ()), *self._preamble]
-        if len(self._seen) > MAX_PREPARED:
-            self._seen.clear()
+        if len(self._prepared_names) > MAX_PREPARED:
+            self._prepared_names.clear()
             self._queue.append(_Query("DEALLOCATE ALL", ()))
-        self._begun = len(self._queue)
+        self._begin_count = len(self._queue)
 
     def commit(self) -> None:
-        """Commit the transaction, with all queued statements in one round trip."""
+        """Send the queued statements together with the commit of the transaction, and process their results."""
         if not self._discard_empty_transaction():
             self._queue.append(_Query("COMMIT", ()))
             self.flush()
 
     def commit_later(self) -> None:
-        """End a transaction that has only read, without waiting for the answer."""
+        """End a transaction that has only read, without waiting for the response of the server."""
         if not self._discard_empty_transaction():
             self._queue.append(_Query("COMMIT", ()))
             self._send_queue()
 
     def _discard_empty_transaction(self) -> bool:
-        """Discard a transaction without statements before it is sent. Return False if there is none."""
-        is_empty = 0 < self._begun == len(self._queue) and not self._locks
+        """Discard the queue if it contains only the statements that begin a transaction, and return whether it did."""
+        is_empty = 0 < self._begin_count == len(self._queue) and not self._locks
         if is_empty:
             self._queue.clear()
         return is_empty
 
     def rollback(self) -> None:
-        """Roll back the transaction, and discard queued statements. A session in an unknown state is closed."""
+        """Discard the queued statements and roll back the transaction. Close the session if that fails."""
         self._queue.clear()
         self._locks.clear()
         if self.is_open and self.in_transaction:
@@ -288,20 +294,20 @@ class Session:
     def flush(self) -> None:
         """Send the queued statements, and process their results.
 
-        Raises the error of the first one that failed, RetryTransaction if the transaction should be repeated, and
-        ConnectionLost.
+        Raises the error of the first statement that failed, RetryTransaction if the transaction should be repeated, or
+        ConnectionLost if the connection was lost.
         """
         self._send_queue()
         self._read_results()
 
     def _send_queue(self) -> None:
         queue, self._queue = self._queue, []
-        if self._locks:  # in the same order in all sessions, so that they do not wait for each other in a circle
+        if self._locks:  # locked in the same order in all sessions, so that there are no deadlocks
             keys, self._locks = sorted(self._locks), set()
-            queue.insert(self._begun, _Query(_LOCK, [encode(keys)]))
-        self._begun = 0
+            queue.insert(self._begin_count, _Query(_LOCK, [encode(keys)]))
+        self._begin_count = 0
         try:
-            preparations = [self._put(query) for query in queue]
+            preparations = [self._write_query(query) for query in queue]
             self._unread.append((queue, preparations))
             self._pg.pipeline_sync()
         except psycopg.Error as error:
@@ -329,19 +335,14 @@ class Session:
                 raise _error_of(query, outcome)
             if outcome is None:
                 self.close()
-                raise ConnectionLost("the server has not answered a statement", was_sent=True)
+                raise ConnectionLost("the server did not return the result of a statement", was_sent=True)
             if query.receive is not None:
                 query.receive(outcome)
-            elif query.statement is not None:
-                self._finish(query.statement, outcome)
+            elif query.statement is not None and query.statement.receive is not None:
+                query.statement.receive(outcome.fetchone(), outcome.rowcount)
 
-    def _finish(self, statement: Statement, rows: Rows) -> None:
-        """Report the rows of a statement that has matched as it should."""
-        if statement.receive is not None:
-            statement.receive(rows.fetchone(), rows.rowcount)
-
-    def _put(self, query: _Query) -> _Key | None:
-        """Write a statement to the buffer. Return its key if it is prepared first."""
+    def _write_query(self, query: _Query) -> _Key | None:
+        """Write a statement to the send buffer of libpq. Return its key if it is prepared first; None otherwise."""
         text = parse(query.sql)[0]
         data = [parameter.data for parameter in query.parameters]
         formats = [parameter.format for parameter in query.parameters]
@@ -350,28 +351,28 @@ class Session:
             self._pg.send_query_params(text, data, types, formats, BINARY)
             return None
         key = (query.sql, types)
-        name = self._seen.get(key)
+        name = self._prepared_names.get(key)
         if name:
             self._pg.send_query_prepared(name, data, formats, BINARY)
             return None
-        if name is None:  # many texts are executed only once
-            self._seen[key] = b""
+        if name is None:  # not prepared the first time, because many statements are executed only once
+            self._prepared_names[key] = b""
             self._pg.send_query_params(text, data, types, formats, BINARY)
             return None
-        self._names += 1
-        name = b"s%d" % self._names
-        self._seen[key] = name
+        self._name_count += 1
+        name = b"s%d" % self._name_count
+        self._prepared_names[key] = name
         self._pg.send_prepare(name, text, types)
         self._pg.send_query_prepared(name, data, formats, BINARY)
         return key
 
     def _receive(self, preparations: Sequence[_Key | None]) -> list[Rows | PostgresError | None]:
-        """Return the outcome of each statement; None for one that was skipped after an error."""
+        """Read the results of a batch. Return the outcome of each statement; None if it was skipped after an error."""
         outcomes: list[Rows | PostgresError | None] = []
         for key in preparations:
             preparation = self._next_outcome() if key is not None else None
             if key is not None and not isinstance(preparation, Rows):
-                self._seen[key] = b""  # not prepared, because of an error here or before
+                self._prepared_names[key] = b""  # not prepared, because this or an earlier statement has failed
             outcome = self._next_outcome()
             outcomes.append(preparation if isinstance(preparation, PostgresError) else outcome)
         while (result := self._next_result()) is None or result.status != pq.ExecStatus.PIPELINE_SYNC:
@@ -381,17 +382,17 @@ class Session:
     def _next_outcome(self) -> Rows | PostgresError | None:
         result = self._next_result()
         outcome = _outcome_of(result) if result is not None else None
-        while result is not None:  # a statement has one result, and an end
+        while result is not None:  # None marks the end of the results of a statement
             result = self._next_result()
         return outcome
 
     def _next_result(self) -> pq.abc.PGresult | None:
         pg = self._pg
         while pg.flush():
-            self._writes.poll()
+            self._write_poll.poll()
             pg.consume_input()
         while pg.is_busy():
-            self._reads.poll()
+            self._read_poll.poll()
             pg.consume_input()
         return pg.get_result()
 
@@ -413,8 +414,8 @@ def connect(conninfo: bytes, timeout: float) -> pq.abc.PGconn:
                 break
         poll = select.poll()
         poll.register(connection.socket, event)
-        rest = deadline - time.monotonic()
-        if rest <= 0 or not poll.poll(rest * 1000):
+        remaining = deadline - time.monotonic()
+        if remaining <= 0 or not poll.poll(remaining * 1000):
             connection.finish()
             raise ConnectionLost(f"the server did not answer within {timeout:g} seconds")
     message = connection.get_error_message().strip()
@@ -433,7 +434,7 @@ def _outcome_of(result: pq.abc.PGresult) -> Rows | PostgresError | None:
         case pq.ExecStatus.FATAL_ERROR:
             error = PostgresError(result)
             return IntegrityError(result) if error.code.startswith("23") else error
-        case _:  # skipped after an error
+        case _:  # the statement was skipped after an error
             return None
 
 
@@ -448,7 +449,7 @@ def _error_of(query: _Query, error: PostgresError) -> Exception:
         retry = RetryTransaction(str(error))
         retry.__cause__ = error
         return retry
-    if error.code.startswith(_ENDINGS):
+    if error.code.startswith(_SESSION_ENDED):
         return ConnectionLost(str(error), was_sent=True)
     if query.statement is None:
         return error

@@ -1,15 +1,15 @@
-"""One Postgres database: sessions, transactions, and the pool of readers.
+"""A Postgres database: sessions, transactions, and a pool of sessions for reading.
 
-A process has one session that writes, whose transactions are shared by concurrent runs (`group_commit.py`), and up to
-`readers` sessions that read. So a hundred workers need some hundred sessions at most, and a commit costs one round trip
+A process has one session for writing, whose transactions concurrent runs share (`group_commit.py`), and up to `readers`
+sessions for reading. A hundred workers therefore need at most some hundred sessions, and a commit needs one round trip
 (`connection.py`).
 
-Nothing is kept in a session between transactions, neither settings nor session locks, so it may belong to a pooler that
-assigns sessions by transaction, such as pgbouncer; then pass `prepare=False` unless the pooler supports prepared
-statements.
+A session keeps nothing between transactions, neither settings nor locks. It may therefore belong to a pooler that
+assigns a session to each transaction, such as pgbouncer. In this case, pass `prepare=False` unless the pooler supports
+prepared statements.
 
-*Clocks.* Leases and due times are compared with the clock of the server. The clocks of workers differ, by seconds
-usually, by an hour if one was set by hand, and a worker whose clock is ahead would take threads from others.
+*Clocks.* Leases and due times are compared with the clock of the server. The clocks of workers usually differ by
+seconds, or by an hour if one was set by hand, and a worker whose clock is ahead would take over threads of others.
 """
 
 from __future__ import annotations
@@ -36,19 +36,21 @@ from statewright.storage.row_ids import RowIds
 from statewright.storage.scripts import statements
 
 CONNECT_TIMEOUT: Final = 10.0
-"""Seconds to wait for a session."""
+"""The maximum time in seconds for connecting to the server."""
 _PACKAGE: Final = "statewright.storage.postgres"
 
 
 class PostgresDatabase(GroupCommitDatabase):
     """Threads, a store, a cache and the records of runs in a Postgres database, shared by any number of processes.
 
-    `url` is a URL or a connection string of libpq, with several hosts and `sslmode` if wanted. With a `schema`, all
-    tables are in that schema, which is created if it is missing. With a `key` of 16, 24 or 32 bytes, the values of runs
-    and users are encrypted with AES-GCM; ids, namespaces and times are not. `readers` limits the sessions that read.
+    `url` is a URL or a connection string of libpq, which may contain several hosts and options such as `sslmode`. With
+    `schema`, all tables are in this schema, which is created if it does not exist. With a `key` of 16, 24 or 32 bytes,
+    the values of runs and users are encrypted with AES-GCM; ids, namespaces and times are not. `compress` makes older
+    checkpoints smaller and slower to read. `readers` is the maximum number of sessions for reading.
 
-    `prepare=False` uses no prepared statements, for poolers. `direct_url` is an address that leads to the server
-    without a pooler, for notifications between processes. With a pooler and without such an address, they only poll.
+    `prepare=False` disables prepared statements, which some poolers do not support. `direct_url` is an address that
+    leads to the server without a pooler, for notifications between processes. With a pooler and without such an
+    address, processes only poll.
     """
 
     row_ids = RowIds(number_bits=28)
@@ -82,7 +84,7 @@ class PostgresDatabase(GroupCommitDatabase):
         self.head_cache = HeadCache()
         self.clock = clock or SystemClock()
         self.trusts_clocks = trusts_clocks
-        """True if leases are compared with the clocks of workers, not with that of the server: for tests."""
+        """True if leases are compared with the clocks of workers rather than the clock of the server. For tests."""
         self._readers: list[Session] = []
         self._free_readers = threading.BoundedSemaphore(readers)
         self._max_readers = readers
@@ -105,7 +107,7 @@ class PostgresDatabase(GroupCommitDatabase):
 
     @property
     def scope(self) -> Hashable:
-        """Equal for databases of this process with the same data."""
+        """A key that is equal for objects of this process that use the same database and schema."""
         return self._conninfo.identity, self.schema
 
     @classmethod
@@ -136,7 +138,7 @@ class PostgresDatabase(GroupCommitDatabase):
 
     @contextmanager
     def read(self) -> Generator[Session]:
-        """Provide a connection that sees a single state of the database during the block."""
+        """Provide a session for reading. During the block, it sees a consistent snapshot of the database."""
         self._reopen_after_fork()
         with self._free_readers, self._translating_errors():
             session = self._reader()
@@ -178,7 +180,7 @@ class PostgresDatabase(GroupCommitDatabase):
             self._writing_connection.commit()
         except (RetryTransaction, ConnectionLost):
             raise
-        except Exception as error:  # of a job whose statements were executed only now
+        except Exception as error:  # a statement of a job was executed only now, and has failed
             raise LateFailure from error
 
     def _roll_back(self) -> None:
@@ -196,7 +198,7 @@ class PostgresDatabase(GroupCommitDatabase):
     # -- statements
 
     def create_tables(self, name: str) -> None:
-        """Do nothing: all tables are created with the schema."""
+        """Do nothing, because `prepare_schema` has created all tables."""
 
     def statements(self, name: str) -> Mapping[str, str]:
         return statements(_PACKAGE, name, self.row_ids)
@@ -206,7 +208,7 @@ class PostgresDatabase(GroupCommitDatabase):
 
     def violated_constraint(self, error: Exception) -> tuple[bool, Sequence[str]]:
         assert isinstance(error, IntegrityError)
-        # The detail is `Key (column, column)=(value, value) already exists.`
+        # The detail of the error is `Key (column, column)=(value, value) already exists.`
         columns = error.detail.partition("(")[2].partition(")")[0].split(", ")
         is_unique = error.code == "23505"
         return is_unique, columns if is_unique else [error.column]
@@ -221,7 +223,7 @@ class PostgresDatabase(GroupCommitDatabase):
 
     @contextmanager
     def _translating_errors(self) -> Generator[None]:
-        """Raise errors of the server and of the connection as errors of Statewright."""
+        """Convert errors of the server and of the connection in the block to StorageErrors."""
         try:
             yield
         except Exception as error:
@@ -232,7 +234,7 @@ class PostgresDatabase(GroupCommitDatabase):
 
 
 def _checked_schema(schema: str | None) -> str | None:
-    """Return the name of a schema. Raises InvalidConfig for one that would need quoting."""
+    """Return the name of a schema. Raises InvalidConfig for a name that would have to be quoted."""
     if schema is not None and not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
         raise InvalidConfig(f"schema={schema!r} is not valid: use up to 63 lowercase letters, digits and underscores.")
     return schema

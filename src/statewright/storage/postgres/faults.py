@@ -1,4 +1,4 @@
-"""Addresses of Postgres databases, and their errors as errors of Statewright."""
+"""Addresses of Postgres databases, and conversion of errors of Postgres to StorageErrors."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from statewright.storage.postgres.connection import ConnectionLost, PostgresErro
 _DEFAULTS: Final = {
     "application_name": "statewright",
     "client_encoding": "UTF8",
-    # A connection that was cut without notice is detected within some 20 seconds.
+    # With these settings, a connection that was cut without notice is detected within about 20 seconds.
     "keepalives_idle": "10",
     "keepalives_interval": "3",
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
 }
-"""Parameters of connections, unless the address has others."""
+"""Default parameters of connections, which those in the address override."""
 _FULL: Final = ("53100", "53200")
 _LOCKED: Final = ("55P03", "57014", "40001", "40P01")
 _DAMAGED: Final = ("XX001", "XX002")
@@ -40,18 +40,19 @@ _REMEDIES: Final = {
     "42P01": "Tables are missing: the schema was removed while it was open. Restore it, and start again.",
     "53300": "Raise max_connections of the server, lower `readers`, or use a pooler such as pgbouncer.",
 }
-"""Advice for users, by SQLSTATE."""
+"""What the user can do about an error, by SQLSTATE."""
 
 
 class ConnInfo(NamedTuple):
-    """An address of a database."""
+    """The address of a database."""
 
     text: str
     """The connection string for libpq."""
     shown: str
     """The address without the password, for messages."""
     identity: tuple[str, ...]
-    """Equal for addresses of one database, as far as they can be compared."""
+    """The host, port and name, which are equal for addresses of the same database unless these are written differently.
+    """
 
 
 def parse_url(url: str) -> ConnInfo:
@@ -72,7 +73,7 @@ def parse_url(url: str) -> ConnInfo:
 
 
 def translate_error(error: BaseException, location: str) -> StorageError | None:
-    """Return the error of Statewright for one of the server or of the connection; None for other exceptions."""
+    """Return the StorageError for an error of the server or of the connection; None for other exceptions."""
     if isinstance(error, ConnectionLost):
         if error.was_sent:
             return StorageUnavailable(
@@ -87,7 +88,7 @@ def translate_error(error: BaseException, location: str) -> StorageError | None:
     if not isinstance(error, PostgresError):
         return None
     if error.code in _FULL:
-        return StorageFull(f"There is no room left in {location}: {error}. Nothing was written. Make room.")
+        return StorageFull(f"There is no space left for {location}: {error}. Nothing was written. Free some space.")
     if error.code in _LOCKED:
         return StorageLocked(
             f"Other transactions have locked rows of {location}: {error}. Nothing was written. Try again."

@@ -19,11 +19,12 @@ from statewright.storage.postgres.database import PostgresDatabase
 
 
 class PostgresLedger(DatabaseLedger[PostgresDatabase]):
-    """Stores the records of runs in a Postgres database; safe to use from several threads and processes.
+    """Stores the records of runs in a Postgres database. Safe to use from several OS threads and processes.
 
-    It takes a URL with the options of `PostgresDatabase`, or a shared database: then its writes can be committed in the
-    same transaction as those of a `PostgresSaver`. Even if the database is encrypted, names, ids, times, tags, metadata
-    and keys are stored unencrypted, because runs are looked up by them.
+    The first argument is a URL, with the options of `PostgresDatabase`, or an open database. If it is shared with a
+    `PostgresSaver`, writes of the ledger can be committed in the same transaction as those of the saver. Even if the
+    database is encrypted, names, ids, times, tags, metadata and keys are stored unencrypted, because runs are looked up
+    by them.
     """
 
     database_type = PostgresDatabase

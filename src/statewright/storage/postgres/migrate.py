@@ -1,8 +1,9 @@
-"""The schema: creation, and migration to the current version.
+"""Creation of the schema, and its migration to the current version.
 
-The version is a row of the table `statewright_schema`. Each step is a transaction, and processes that start at the same
-time wait for the first one. A step must leave a schema that the previous version of Statewright can use, since its
-workers may still run during a deployment; a version that cannot is refused by workers that are older.
+The version of the schema is stored in the table `statewright_schema`. Each migration step is a transaction. If several
+processes start at the same time, one of them migrates the schema and the others wait for it. After a step, the previous
+version of Statewright should still be able to use the schema, because its workers may be running during a deployment.
+Older workers refuse a schema whose version is newer than theirs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from statewright.errors import NewerFormat, WrongEncryptionKey
-from statewright.storage.damage import reading
+from statewright.storage.damage import report_damage
 from statewright.storage.database import Statement
 from statewright.storage.encryption import Encryptor
 from statewright.storage.postgres.connection import Session
@@ -19,17 +20,18 @@ from statewright.storage.scripts import split_script
 
 _PACKAGE: Final = "statewright.storage.postgres"
 _SCRIPTS: Final = ("tables", "functions", "ledger_tables", "claims", "items_tables", "cache_tables")
-"""The scripts that create the first version, in order."""
+"""The scripts that create version 1, in order."""
 _KNOWN_TEXT: Final = b"statewright"
-"""Stored in encrypted form, to recognise a wrong key."""
+"""A text that is stored encrypted, so that a wrong key can be recognized."""
 _EXISTS: Final = "SELECT to_regclass('statewright_schema') IS NOT NULL"
 _READ: Final = "SELECT version, key FROM statewright_schema"
 
 
 def prepare_schema(session: Session, location: str, schema: str | None, encryptor: Encryptor) -> None:
-    """Create the tables of a new schema, or migrate an older one. The session begins transactions in the schema.
+    """Create the tables of a new schema, or migrate an older schema. The transactions of the session use the schema.
 
-    Raises NewerFormat for the schema of a newer version, and WrongEncryptionKey.
+    Raises NewerFormat if a newer version of Statewright has created or migrated the schema, and WrongEncryptionKey if
+    `encryptor` has another key than the database.
     """
     session.begin()
     version, key = _read(session)
@@ -38,18 +40,18 @@ def prepare_schema(session: Session, location: str, schema: str | None, encrypto
         version, key = _migrate(session, schema, encryptor)
     if version > VERSION:
         raise NewerFormat(location, version, VERSION)
-    with reading("its key"):
+    with report_damage("its key"):
         _check_key(key, location, encryptor)
 
 
 def _read(session: Session) -> tuple[int, bytes]:
-    """Return the version of the schema and the encrypted text; version 0 is an empty schema."""
+    """Return the version of the schema and the encrypted known text. The version of an empty schema is 0."""
     (exists,) = session.execute(_EXISTS).fetchone()
     return session.execute(_READ).fetchone() if exists else (0, b"")
 
 
 def _migrate(session: Session, schema: str | None, encryptor: Encryptor) -> tuple[int, bytes]:
-    """Apply the missing steps, unless another process was faster. Return what `_read` returns."""
+    """Apply the missing steps, unless another process has already done so. Return what `_read` returns afterwards."""
     while True:
         session.begin()
         session.lock("schema", schema or "")
@@ -74,7 +76,7 @@ def _create(session: Session, encryptor: Encryptor) -> None:
 
 
 STEPS: Final[tuple[Callable[[Session, Encryptor], None], ...]] = (_create,)
-"""The step from each version to the next."""
+"""The functions that migrate the schema from each version, beginning with 0, to the next version."""
 VERSION: Final = len(STEPS)
 """The version of the schema that this version of Statewright uses."""
 
@@ -83,4 +85,6 @@ def _check_key(stored: bytes, location: str, encryptor: Encryptor) -> None:
     if encryptor.encrypts and stored == _KNOWN_TEXT:
         raise WrongEncryptionKey(f"The database {location} is not encrypted, and a key was given. Open it without one.")
     if encryptor.decrypt(stored) != _KNOWN_TEXT:
-        raise WrongEncryptionKey(f"The key of the database {location} is wrong.")
+        raise WrongEncryptionKey(
+            f"The key for the database {location} is wrong. Pass the key that it was created with."
+        )

@@ -1,7 +1,7 @@
-"""Values of statements in the binary format of Postgres.
+"""Conversion of values to and from the binary format of Postgres.
 
-Only the types of our tables occur: bigint, boolean, double precision, text, bytea, and arrays of these. The adapters of
-psycopg handle any type, and cost more than the statements of a commit.
+Only the types that occur in the tables of this package are supported: bigint, boolean, double precision, text, bytea,
+and arrays of these. psycopg's adapters support all types, but they take more time than the statements of a commit.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 BOOL, BYTEA, INT8, INT2, INT4, TEXT, FLOAT8, UNKNOWN = 16, 17, 20, 21, 23, 25, 701, 0
-"""Object ids of types, from the catalog `pg_type`."""
+"""The object ids of types in the catalog `pg_type`."""
 _ARRAYS: Final = {INT8: 1016, TEXT: 1009, BYTEA: 1001, FLOAT8: 1022}
-"""The type of arrays for each type of elements."""
+"""The type of an array, by the type of its elements."""
 TEXT_FORMAT, BINARY = 0, 1
 _DOUBLE: Final = struct.Struct(">d")
 _ARRAY_HEADER: Final = struct.Struct(">iiiii")
-"""Dimensions, whether there are NULLs, the type of elements, the length, the first index."""
+"""The number of dimensions, whether there are NULLs, the type of the elements, the length, and the first index."""
 
 
 class Parameter(NamedTuple):
     """A parameter of a statement."""
 
     type: int
-    """The object id of its type; UNKNOWN lets the server infer it."""
+    """The object id of its type; with UNKNOWN, the server infers the type."""
     data: bytes | None
+    """The encoded value; None for NULL."""
     format: int = BINARY
 
 
@@ -33,12 +34,12 @@ def encode(value: Any) -> Parameter:
     """Return a value as a parameter.
 
     Raises UnicodeEncodeError for text with surrogates or null characters, which Postgres cannot store, OverflowError
-    for an integer of more than 64 bits, and TypeError.
+    for an integer of more than 64 bits, and TypeError for a value of a type that is not supported.
     """
-    kind = cast("type[Any]", type(value))
-    encoder = _ENCODERS.get(kind) or next((_ENCODERS[base] for base in kind.__mro__ if base in _ENCODERS), None)
+    cls = cast("type[Any]", type(value))
+    encoder = _ENCODERS.get(cls) or next((_ENCODERS[base] for base in cls.__mro__ if base in _ENCODERS), None)
     if encoder is None:
-        raise TypeError(f"a value of type {kind.__name__} cannot be a parameter of a statement")
+        raise TypeError(f"a value of type {cls.__name__} cannot be a parameter of a statement")
     return encoder(value)
 
 
@@ -50,7 +51,7 @@ def _integer(value: int) -> Parameter:
     return Parameter(INT8, value.to_bytes(8, "big", signed=True))
 
 
-def _boolean(value: bool) -> Parameter:  # dispatched by type
+def _boolean(value: bool) -> Parameter:
     return Parameter(BOOL, b"\x01" if value else b"\x00")
 
 
@@ -73,14 +74,14 @@ def _real(value: float) -> Parameter:
 def _array(values: Sequence[Any]) -> Parameter:
     parameters = [encode(value) for value in values]
     types = {parameter.type for parameter in parameters} - {UNKNOWN}
-    if not types:  # the binary format needs a type
+    if not types:  # the binary format needs the type of the elements, but the text format does not
         return Parameter(UNKNOWN, b"{%s}" % b",".join([b"NULL"] * len(values)), TEXT_FORMAT)
-    (element,) = types
+    (element_type,) = types
     has_null = any(parameter.data is None for parameter in parameters)
-    parts = [_ARRAY_HEADER.pack(1, has_null, element, len(parameters), 1)]
+    chunks = [_ARRAY_HEADER.pack(1, has_null, element_type, len(parameters), 1)]
     for _, data, _ in parameters:
-        parts.append(b"\xff\xff\xff\xff" if data is None else len(data).to_bytes(4, "big") + data)
-    return Parameter(_ARRAYS[element], b"".join(parts))
+        chunks.append(b"\xff\xff\xff\xff" if data is None else len(data).to_bytes(4, "big") + data)
+    return Parameter(_ARRAYS[element_type], b"".join(chunks))
 
 
 _ENCODERS: Final[dict[type, Callable[[Any], Parameter]]] = {
@@ -96,7 +97,7 @@ _ENCODERS: Final[dict[type, Callable[[Any], Parameter]]] = {
 
 
 def decoder_of(type_id: int) -> Callable[[bytes], Any]:
-    """Return the function that decodes the columns of a type. Types that are not known stay bytes."""
+    """Return the function that decodes values of a type. Values of types that are not supported remain bytes."""
     return _DECODERS.get(type_id, bytes)
 
 

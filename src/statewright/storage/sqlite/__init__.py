@@ -1,4 +1,4 @@
-"""Threads, a store, a cache and the records of runs in one SQLite file.
+"""The saver, store, cache and ledger for SQLite files.
 
 The ledger is imported on first use, because programs that only run graphs do not need it.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from statewright.storage.sqlite.backends import SqliteCache, SqliteSaver, SqliteStore
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.views import SqliteCache, SqliteSaver, SqliteStore
 
 if TYPE_CHECKING:
     from statewright.storage.sqlite.ledger import SqliteLedger
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["SqliteCache", "SqliteDatabase", "SqliteLedger", "SqliteSaver", "SqliteStore"]
 
 
-if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+if not TYPE_CHECKING:  # a type checker that saw this function would accept any name
 
     def __getattr__(name: str) -> object:
         if name != "SqliteLedger":

@@ -1,8 +1,7 @@
-"""Validity of cached heads, and the format of the file.
+"""The check whether cached heads are still valid, and the check of a file's format.
 
-SQLite counts what a cache needs to know: `PRAGMA data_version` changes when a commit of another connection, in this
-process or another one, becomes visible. It is compared after `BEGIN IMMEDIATE`, when no other commit can come in
-between.
+The value of `PRAGMA data_version` changes when a commit of another connection, in this process or in another, becomes
+visible. It is compared after `BEGIN IMMEDIATE`, when no other connection can commit.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from statewright.errors import NewerFormat
 from statewright.storage.checkpoints.head_cache import HeadCache
 
 FORMAT: Final = 2
-"""The format that this version writes."""
-_MOST: Final = 10_000
-"""Lines in the cache above which it is cleared."""
+"""The format of files that this version of Statewright writes."""
+_MAX_HEADS: Final = 10_000
+"""The maximum number of heads in the cache; if there are more, it is cleared."""
 
 
 class VersionedHeadCache(HeadCache):
-    """A cache that is valid for one version of the data in the file."""
+    """A cache of heads that is cleared when another connection has changed the file."""
 
     __slots__ = ("_path", "_version")
 
@@ -31,19 +30,19 @@ class VersionedHeadCache(HeadCache):
         self._version = -1
 
     def refresh(self, connection: Any) -> None:
-        """Clear the cache if another connection has committed since.
+        """Clear the cache if another connection has committed since the last call.
 
-        Raises NewerFormat if a newer version has migrated the file meanwhile.
+        Raises NewerFormat if a newer version of Statewright has migrated the file in the meantime.
         """
         version: int = connection.execute("PRAGMA data_version").fetchone()[0]
-        if version != self._version or len(self.heads) > _MOST:
+        if version != self._version or len(self.heads) > _MAX_HEADS:
             check_format(connection, self._path)
             self.forget()
             self._version = version
 
 
 def check_format(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise NewerFormat if the file has a format of a newer version."""
+    """Raise NewerFormat if a newer version of Statewright has created or migrated the file."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > FORMAT:
         raise NewerFormat(str(path), version, FORMAT)

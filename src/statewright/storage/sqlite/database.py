@@ -1,12 +1,14 @@
-"""One SQLite file: connections and transactions.
+"""A SQLite file: connections and transactions.
 
-SQLite permits a single writer, and with `synchronous=FULL` a commit waits for the disk, so the writes of a process are
-grouped (`group_commit.py`). Readers see the last commit and never wait for writers (write-ahead log).
+SQLite permits only one writer at a time, and with `synchronous=FULL` a commit waits for the disk. Concurrent writes of
+a process therefore share transactions (`group_commit.py`). Because the file has a write-ahead log, readers see the last
+commit and never wait for writers.
 
-*Rejected.* A connection for each thread, with `busy_timeout`: waiters poll, and each pays for the disk.
-`synchronous=NORMAL`: the last commits may be lost when the machine fails, although their events have been seen.
+*Rejected.* A connection for each OS thread, with `busy_timeout`: threads that wait poll the lock, and each has to wait
+for the disk itself. `synchronous=NORMAL`: if the machine fails, the last commits may be lost, although their events
+have already been sent.
 
-Several processes may open the file; within a process, share one `SqliteDatabase`.
+Several processes may open the same file. Within a process, share one `SqliteDatabase`.
 """
 
 from __future__ import annotations
@@ -34,14 +36,15 @@ from statewright.storage.sqlite.statements import ROW_IDS, run_script, statement
 BUSY_TIMEOUT: Final = 10.0
 """Seconds to wait for the writes of other processes."""
 CACHED_STATEMENTS: Final = 512
-"""Prepared statements that a connection caches: savers, stores, caches and ledgers use more than the default of 128."""
+"""The number of prepared statements that a connection caches. Savers, stores, caches and ledgers together use more than
+the default of 128."""
 
 
 class _Connection(sqlite3.Connection):
-    """A connection that executes the statements of jobs at once."""
+    """A connection that executes statements as soon as they are sent."""
 
     def lock(self, *names: str) -> None:
-        """Do nothing: the file has a single writer."""
+        """Do nothing, because the file has only one writer at a time."""
 
     def send(self, statement: Statement) -> None:
         try:
@@ -56,11 +59,10 @@ class _Connection(sqlite3.Connection):
 
 
 class SqliteDatabase(GroupCommitDatabase):
-    """A file with threads, a store, a cache and the records of runs.
+    """A SQLite file that `SqliteSaver`, `SqliteStore`, `SqliteCache` and `SqliteLedger` can share.
 
-    `SqliteSaver`, `SqliteStore`, `SqliteCache` and `SqliteLedger` are views of it. With a `key` of 16, 24 or 32 bytes,
-    the values of runs and users are encrypted with AES-GCM; ids, namespaces and times are not. `compress` makes older
-    checkpoints smaller and slower to read.
+    With a `key` of 16, 24 or 32 bytes, the values of runs and users are encrypted with AES-GCM; ids, namespaces and
+    times are not. `compress` makes older checkpoints smaller and slower to read.
     """
 
     row_ids = ROW_IDS
@@ -96,12 +98,12 @@ class SqliteDatabase(GroupCommitDatabase):
 
     @property
     def location(self) -> str:
-        """The path, as it was given."""
+        """The path that was passed to the constructor."""
         return str(self.path)
 
     @property
     def scope(self) -> Hashable:
-        """Equal for databases of this process with the same file."""
+        """A key that is equal for objects of this process that use the same file."""
         return self._identity or self._absolute_path
 
     @classmethod
@@ -113,7 +115,7 @@ class SqliteDatabase(GroupCommitDatabase):
 
     @contextmanager
     def read(self) -> Generator[_Connection]:
-        """Provide a connection that sees a single state of the database during the block."""
+        """Provide a connection for reading. During the block, it sees a consistent snapshot of the database."""
         self._reopen_after_fork()
         with self._translating_errors():
             connection = self._reader()
@@ -122,7 +124,7 @@ class SqliteDatabase(GroupCommitDatabase):
                 check_format(connection, self.path)  # another process may have migrated the file
                 yield connection
             except BaseException as error:
-                # A cursor in a frame of the traceback would keep the read transaction open as long as the error exists.
+                # A cursor in a frame of the traceback would keep the transaction open for as long as the error exists.
                 clear_frames(error.__traceback__)
                 raise
             finally:
@@ -155,17 +157,18 @@ class SqliteDatabase(GroupCommitDatabase):
         self._connection.rollback()
 
     def _write_count(self) -> Hashable:
-        return self._connection.total_changes, self._connection.in_transaction  # an error may end the transaction
+        # `in_transaction` changes if an error has ended the transaction.
+        return self._connection.total_changes, self._connection.in_transaction
 
     @property
     def _writing_connection(self) -> _Connection:
         return self._connection
 
     def vacuum(self) -> int:
-        """Rewrite the file without its free pages, and return by how many bytes it has shrunk.
+        """Rewrite the file without free pages, and return the number of bytes by which it has shrunk.
 
-        Meanwhile the database can be read but not written, and the disk needs room for a copy. Raises StorageLocked if
-        another process writes.
+        Meanwhile the database can be read but not written, and the disk needs space for a copy of the file. Raises
+        StorageLocked if another process is writing.
         """
         self._reopen_after_fork()
         with self._lock, self._translating_errors():
@@ -175,13 +178,15 @@ class SqliteDatabase(GroupCommitDatabase):
             self._mark_begun()
             try:
                 self.head_cache.refresh(self._connection)
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # now the file has all pages
+                # Move all pages from the write-ahead log to the file, so that its size can be compared.
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 before = os.path.getsize(self._absolute_path)
                 self._connection.execute("VACUUM")  # writes the whole file into the write-ahead log
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 return before - os.path.getsize(self._absolute_path)
             finally:
-                self._roll_back_transaction()  # none is open, but VACUUM may change row ids, so the cache is cleared
+                # No transaction is open, but this clears the head cache. VACUUM may have changed row ids.
+                self._roll_back_transaction()
 
     # -- statements
 
@@ -198,7 +203,7 @@ class SqliteDatabase(GroupCommitDatabase):
         return connection.execute(sql, parameters).lastrowid or 0
 
     def violated_constraint(self, error: Exception) -> tuple[bool, Sequence[str]]:
-        # The message is `UNIQUE constraint failed: table.column, table.column`.
+        # The message of the error is `UNIQUE constraint failed: table.column, table.column`.
         columns = [name.strip().rpartition(".")[2] for name in str(error).partition(":")[2].split(",")]
         code = getattr(error, "sqlite_errorcode", None)
         return code in (sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY), columns
@@ -230,7 +235,7 @@ class SqliteDatabase(GroupCommitDatabase):
 
     def _reconnect_after_fork(self) -> None:
         self._readers = []
-        self._connection = self._connect()  # the old one stays open: see `_connections`
+        self._connection = self._connect()  # the parent's connection remains open (see `_connections`)
 
     def _translate_error(self, error: BaseException) -> StorageError | None:
         return translate_error(error, self.path)
@@ -240,7 +245,7 @@ class SqliteDatabase(GroupCommitDatabase):
 
     @contextmanager
     def _translating_errors(self) -> Generator[None]:
-        """Raise errors of SQLite and the file system as errors of Statewright."""
+        """Convert errors of SQLite and of the file system in the block to StorageErrors."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
@@ -256,5 +261,6 @@ def _disconnect(connection: sqlite3.Connection) -> None:
 
 
 _connections: set[sqlite3.Connection] = set()
-"""All open connections. They are referenced here because garbage collection would close a connection at once, which
-touches the disk; and closing a connection of the parent in a forked process would release the locks of the parent."""
+"""All open connections. They are referenced here so that they are not garbage-collected. That would close a connection,
+which accesses the disk, and in a forked process, closing a connection of the parent would release the parent's locks.
+"""

@@ -1,4 +1,4 @@
-"""Errors of SQLite as errors of Statewright: one for each kind of fault, because their remedies differ."""
+"""Conversion of errors of SQLite to StorageErrors. There is a class for each cause that needs a different remedy."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from typing import Final
 from statewright.errors import DamagedDatabase, StorageError, StorageFull, StorageLocked, StorageUnavailable
 
 _NOT_WRITTEN = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
-"""A failed write. SQLite does not report the cause: a quota or a limit of file sizes looks like a failing disk."""
-_LITTLE: Final = 1 << 20
-"""Free bytes below which a failed write is attributed to lack of space."""
+"""The codes of failed writes. SQLite does not report the cause: it may be a failing disk, a quota, or a limit on the
+size of files."""
+_LOW_SPACE: Final = 1 << 20
+"""The number of free bytes below which a failed write is attributed to a lack of space."""
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 _PRIMARY = 0xFF
-"""Mask of the primary result code; the upper bits are details."""
+"""The bits of a result code that contain the primary code. The higher bits contain details."""
 
 
 def translate_error(error: BaseException, path: Path) -> StorageError | None:
-    """Return the error of Statewright for one of SQLite or the file system; None for other exceptions."""
+    """Return the StorageError for an error of SQLite or of the file system; None for other exceptions."""
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
         primary = code & _PRIMARY if isinstance(code, int) else None
-        if primary == sqlite3.SQLITE_FULL or (code in _NOT_WRITTEN and _is_short_of_room(path)):
-            return StorageFull(f"There is no room left for {path}: {error}. Nothing was written. Make room.")
+        if primary == sqlite3.SQLITE_FULL or (code in _NOT_WRITTEN and _is_space_low(path)):
+            return StorageFull(f"There is no space left for {path}: {error}. Nothing was written. Free some space.")
         if code in _NOT_WRITTEN:
             return StorageUnavailable(
-                f"Writing to {path} failed: {error}. Nothing was written. SQLite does not say whether the disk has "
-                f"failed or a quota is used up: look into the log of the system, and at quotas."
+                f"Writing to {path} failed: {error}. Nothing was written. SQLite does not report whether the disk has "
+                f"failed or a quota is exhausted. Check the system log and the quotas."
             )
         if primary in _LOCKED:
             return StorageLocked(
@@ -48,23 +49,23 @@ def translate_error(error: BaseException, path: Path) -> StorageError | None:
     return None
 
 
-def _is_short_of_room(path: Path) -> bool:
-    """Return whether the disk is full, or the file has the maximal size for this process."""
+def _is_space_low(path: Path) -> bool:
+    """Return whether the disk is almost full, or the file has almost the maximum size that this process may write."""
     folder = Path(os.path.abspath(path)).parent
     try:
-        room = os.statvfs(folder)
-        if room.f_bavail * room.f_frsize < _LITTLE or (room.f_files and not room.f_favail):
+        disk = os.statvfs(folder)
+        if disk.f_bavail * disk.f_frsize < _LOW_SPACE or (disk.f_files and not disk.f_favail):
             return True
         files = [f"{path}{suffix}" for suffix in ("", "-wal", "-shm")]
         sizes = [os.path.getsize(file) for file in files if os.path.exists(file)]
-    except (OSError, AttributeError):  # the folder is gone, or a system without statvfs
+    except (OSError, AttributeError):  # the folder does not exist, or the system has no statvfs
         return False
-    limit = _largest_file()
-    return limit is not None and max(sizes, default=0) + _LITTLE > limit
+    limit = _max_file_size()
+    return limit is not None and max(sizes, default=0) + _LOW_SPACE > limit
 
 
-def _largest_file() -> int | None:
-    """Return the maximal size of files for this process in bytes; None without a limit."""
+def _max_file_size() -> int | None:
+    """Return the maximum size in bytes of files that this process may write; None if there is no limit."""
     try:
         import resource
     except ImportError:  # not a Unix system
@@ -78,7 +79,7 @@ FileIdentity = tuple[int, int] | None
 
 
 def identity_of(location: str) -> FileIdentity:
-    """Return the identity of the file at a path, which differs from that of a replacement."""
+    """Return the identity of the file at a path. If the file is replaced, the identity changes."""
     try:
         status = os.stat(location)
     except OSError:
@@ -94,5 +95,5 @@ def check_in_place(location: str, expected: FileIdentity) -> None:
     if identity_of(location) != expected:
         raise StorageUnavailable(
             f"The database {location} was removed or replaced while it was open. Nothing was written. "
-            f"Put the file back in its place, or open the database again."
+            f"Restore the file, or open the database again."
         )

@@ -1,4 +1,4 @@
-"""The ledger for SQLite, and the migration of its tables."""
+"""The ledger for SQLite files, and the migration of its tables."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from statewright.storage.sqlite.statements import run_script, statements
 
 _SQL: Final = statements("ledger_formats")
 FORMAT: Final = 5
-"""The format of the tables that this version writes."""
+"""The format of the tables that this version of Statewright writes."""
 Step = Callable[[Connection, Encryptor], None]
-"""The step from a format to the next one."""
+"""A function that migrates the tables from one format to the next."""
 
 
 class SqliteLedger(DatabaseLedger[SqliteDatabase]):
-    """Stores the records of runs in a SQLite file; safe to use from several threads and processes.
+    """Stores the records of runs in a SQLite file. Safe to use from several OS threads and processes.
 
-    In an encrypted database names, ids, times, tags, metadata and keys stay readable, because runs are looked up by
-    them. It takes a path with the options of `SqliteDatabase`, or a shared database: jobs of this ledger can be part of
-    the commits of a `SqliteSaver` of the same database.
+    The first argument is a path, with the options of `SqliteDatabase`, or an open database. If it is shared with a
+    `SqliteSaver`, writes of the ledger can be committed in the same transaction as those of the saver. Even if the
+    database is encrypted, names, ids, times, tags, metadata and keys are stored unencrypted, because runs are looked up
+    by them.
     """
 
     database_type = SqliteDatabase
@@ -36,7 +37,7 @@ class SqliteLedger(DatabaseLedger[SqliteDatabase]):
     def __init__(self, database: SqliteDatabase | str | os.PathLike[str], **options: Any) -> None:
         super().__init__(database, **options)
         with self.database.read() as connection:
-            version = _format(connection)
+            version = _read_format(connection)
         if version > FORMAT:
             self.close()
             raise NewerFormat(str(self.database.path), version, FORMAT)
@@ -44,18 +45,18 @@ class SqliteLedger(DatabaseLedger[SqliteDatabase]):
             self.database.write(partial(_migrate, encryptor=self.database.encryptor))
 
 
-def _format(connection: Connection) -> int:
+def _read_format(connection: Connection) -> int:
     return connection.execute(_SQL["format"]).fetchone()[0]
 
 
 def _migrate(connection: Connection, encryptor: Encryptor) -> None:
-    """Migrate the tables of an older format; another process may have been faster."""
-    for step in _STEPS[_format(connection) - 1 :]:
+    """Migrate the tables from an older format, unless another process has already done so."""
+    for step in _STEPS[_read_format(connection) - 1 :]:
         step(connection, encryptor)
 
 
-def _executing(*names: str) -> Step:
-    """Return a step that executes statements."""
+def _statements_step(*names: str) -> Step:
+    """Return a step that executes the statements with these names."""
 
     def step(connection: Connection, encryptor: Encryptor) -> None:
         for name in names:
@@ -65,7 +66,7 @@ def _executing(*names: str) -> Step:
 
 
 def _decrypt_webhook_events(connection: Connection, encryptor: Encryptor) -> None:
-    """Store the types of events that webhooks receive as plain text, so that statements can search them."""
+    """Store the event types to which webhooks subscribe unencrypted, so that statements can search them."""
     for webhook_id, stored in connection.execute(_SQL["webhook_events"]).fetchall():
         names = json.dumps(decrypted_json(encryptor, stored))
         connection.execute(_SQL["plain_webhook_events"], (names, webhook_id))
@@ -96,9 +97,9 @@ def _add_queues(connection: Connection, encryptor: Encryptor) -> None:
 
 
 _STEPS: Final[tuple[Step, ...]] = (
-    _executing("decided_by_key", "format_two"),
-    _executing("daily_spending", "spending_of_calls", "format_three"),
+    _statements_step("decided_by_key", "format_two"),
+    _statements_step("daily_spending", "spending_of_calls", "format_three"),
     _decrypt_webhook_events,
     _add_queues,
 )
-"""The step from each format to the next, beginning with format 1."""
+"""The steps from each format to the next, beginning with format 1."""

@@ -25,6 +25,6 @@ def statements(name: str) -> Mapping[str, str]:
 
 
 def run_script(connection: sqlite3.Connection | Connection, name: str) -> None:
-    """Execute the statements of a file in the open transaction, unlike `executescript`."""
+    """Execute the statements of a file in the open transaction, which `executescript` would commit."""
     for statement in split_script(_PACKAGE, name):
         connection.execute(statement)

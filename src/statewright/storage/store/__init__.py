@@ -1,1 +1,1 @@
-"""A store in a database, with search by meaning."""
+"""A store in a database, with semantic search."""

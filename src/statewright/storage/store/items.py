@@ -1,7 +1,7 @@
-"""The items of a store as rows, within one transaction at one time.
+"""Reading and writing of items as rows of a database.
 
-A namespace is stored with a dot after each label. Labels have no dots, so the namespaces under a prefix are a range of
-texts, and `users.4.` is not a prefix of `users.42.`.
+A namespace is stored as a text with a dot after each label. Labels contain no dots, so the namespaces that begin with a
+prefix are a range in the order of texts, and `users.4.` is not a prefix of `users.42.`.
 """
 
 from __future__ import annotations
@@ -15,27 +15,28 @@ from statewright.clock import instant_of
 from statewright.errors import InvalidConfig
 from statewright.ids import is_unicode
 from statewright.page import cut_page
-from statewright.storage.damage import reading
+from statewright.storage.damage import report_damage
 from statewright.storage.database import Connection, Database
 from statewright.store import Item, Namespace, SearchItem
 from statewright.store.filters import matches
 from statewright.store.vectors import Vector, pack_vectors, score_items
 
 ItemKey = dict[str, str]
-"""The stored namespace and the key of an item, as parameters of statements."""
+"""The stored namespace and the key of an item, as the parameters `namespace` and `key` of statements."""
 _ANY_LABEL = r"[^.]+\."
 
 
 class Items:
-    """The items of a database, as a connection sees them at an instant."""
+    """Reads and writes items with a connection, in one transaction."""
 
     def __init__(self, database: Database, connection: Connection, now: int) -> None:
+        """`now` is the current time in microseconds since 1970, by which items expire."""
         self._database = database
         self._connection = connection
         self._sql = database.statements("items")
         self._now = now
-        self.read: list[tuple[int, int]] = []
-        """The time and the numbers of items that were read and whose time to live restarts: see `restart_ttl`."""
+        self.items_to_refresh: list[tuple[int, int]] = []
+        """The current time and the number of each item that was read and whose time to live has to restart."""
 
     def get(self, namespace: Namespace, key: str, *, refresh: bool) -> Item | None:
         item_key = item_key_of(namespace, key)
@@ -45,7 +46,7 @@ class Items:
         return self._item(Item, row, refresh) if row is not None else None
 
     def put(self, item_key: ItemKey, value: bytes, *, vectors: Sequence[Vector], ttl: int | None) -> None:
-        """Store an encrypted value, for `ttl` microseconds if it is given."""
+        """Store an encoded value, which expires after `ttl` microseconds; None if it never expires."""
         number, created_at, until = self._connection.execute(self._sql["id"], item_key).fetchone() or (None, None, None)
         self._connection.execute(self._sql["delete_vectors"], (number,))
         is_update = until is None or until > self._now
@@ -58,8 +59,8 @@ class Items:
         }
         number = self._database.insert(self._connection, self._sql["put"], row)
         if vectors:
-            parts = self._database.encode(pack_vectors(vectors))
-            self._connection.execute(self._sql["put_vectors"], (number, len(vectors[0]), parts))
+            packed = self._database.encode(pack_vectors(vectors))
+            self._connection.execute(self._sql["put_vectors"], (number, len(vectors[0]), packed))
 
     def delete(self, namespace: Namespace, key: str) -> None:
         item_key = item_key_of(namespace, key)
@@ -79,7 +80,10 @@ class Items:
         offset: int,
         refresh: bool,
     ) -> list[SearchItem]:
-        """Return the items under a prefix that meet the conditions, with a query vector the most similar first."""
+        """Return the items under a prefix that meet the conditions.
+
+        They are in order of similarity to `query`, or most recently updated first if `query` is None.
+        """
         if path_of(prefix) is None:
             return []
         candidates = self._by_update(prefix) if query is None else self._by_similarity(prefix, query)
@@ -90,7 +94,10 @@ class Items:
         return [self._item(SearchItem, row, refresh, score=score) for row, score in page]
 
     def namespaces(self, prefix: Namespace, suffix: Namespace, max_depth: int | None) -> list[Namespace]:
-        """Return the sorted namespaces in use with a prefix and a suffix, cut to a number of labels."""
+        """Return the namespaces that contain items and have a prefix and a suffix, sorted.
+
+        If `max_depth` is not None, only the first `max_depth` labels of each are returned.
+        """
         if path_of(prefix) is None or path_of(suffix) is None:
             return []
         starts, ends = _pattern(prefix), re.compile(r"(?:\A|(?<=\.))" + _pattern(suffix).pattern + r"\Z")
@@ -108,19 +115,25 @@ class Items:
         return self._connection.execute(self._sql["found"], {"id": number}).fetchone()
 
     def _by_update(self, prefix: Namespace) -> Iterator[tuple[int, None]]:
-        """Yield the numbers of items, the last updated first."""
+        """Yield the numbers of the items under a prefix, most recently updated first."""
         pattern, statement = _pattern(prefix), "under" if prefix else "all"
         for number, path in self._connection.execute(self._sql[statement], self._range(prefix)):
             if pattern.match(path):
                 yield number, None
 
     def _by_similarity(self, prefix: Namespace, query: Vector) -> list[tuple[int, float]]:
-        """Return the numbers and similarities of items; equally similar ones by their last update, newest first."""
-        # Each update gives an item a new number, larger than all before.
+        """Return the numbers of the items under a prefix with their similarities to a query, most similar first.
+
+        Items with equal similarities are in the order of their last updates, newest first.
+        """
+        # Each update gives an item a new number, which is larger than all earlier numbers.
         return sorted(score_items(query, self._vectors(prefix, len(query))), key=lambda item: (-item[1], -item[0]))
 
     def _vectors(self, prefix: Namespace, dims: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the numbers and packed vectors of items. Raises InvalidConfig for vectors of another length."""
+        """Yield the numbers and the packed vectors of the items under a prefix.
+
+        Raises InvalidConfig if the vectors of an item have another number of dimensions than `dims`.
+        """
         pattern = _pattern(prefix)
         for number, path, stored_dims, vectors in self._connection.execute(self._sql["vectors"], self._range(prefix)):
             if not pattern.match(path):
@@ -128,23 +141,27 @@ class Items:
             if stored_dims != dims:
                 raise InvalidConfig(
                     f"The store's index has vectors of {dims} numbers, but items in {_namespace_of(path)!r} were put "
-                    f"with vectors of {stored_dims}. Put them again, or give the index with which they were put."
+                    f"with vectors of {stored_dims}. Put them again, or use the index with which they were put."
                 )
-            yield number, self._decoded(vectors)
+            yield number, self._decode(vectors)
 
     def _range(self, prefix: Namespace) -> dict[str, Any]:
-        """Return the bounds of the stored namespaces under a prefix, up to its first `"*"`."""
+        """Return the bounds of the stored namespaces that have the labels of a prefix before its first `"*"`.
+
+        They are parameters of statements, together with the current time.
+        """
         path = "".join(f"{label}." for label in itertools.takewhile(lambda label: label != "*", prefix))
         # "/" is the character after ".".
         beyond = path.removesuffix(".") + "/" if path else self._database.AFTER_ALL_TEXT
         return {"first": path, "beyond": beyond, "now": self._now}
 
-    def _item(self, kind: type[Any], row: Sequence[Any], refresh: bool, **options: Any) -> Any:
+    def _item(self, cls: type[Any], row: Sequence[Any], refresh: bool, **options: Any) -> Any:
+        """Return an item of class `cls` from a row; `options` are further arguments of the class."""
         number, path, key, created_at, updated_at, ttl, _ = row
         if refresh and ttl is not None:
-            self.read.append((self._now, number))
-        with reading("an item"):
-            return kind(
+            self.items_to_refresh.append((self._now, number))
+        with report_damage("an item"):
+            return cls(
                 namespace=_namespace_of(path),
                 key=key,
                 value=self._value(row),
@@ -154,15 +171,15 @@ class Items:
             )
 
     def _value(self, row: Sequence[Any]) -> dict[str, Any]:
-        return cast("dict[str, Any]", self._decoded(row[-1]))
+        return cast("dict[str, Any]", self._decode(row[-1]))
 
-    def _decoded(self, stored: bytes) -> Any:
-        with reading("an item"):
+    def _decode(self, stored: bytes) -> Any:
+        with report_damage("an item"):
             return self._database.decode(stored)
 
 
 def path_of(namespace: Namespace) -> str | None:
-    """Return a namespace in stored form; None if it is not valid and cannot exist."""
+    """Return the text that is stored for a namespace; None if the namespace is not valid, so that it cannot exist."""
     labels = cast("tuple[object, ...]", namespace)  # users may pass values of any type
     if not all(isinstance(label, str) and "." not in label for label in labels):
         return None
@@ -171,7 +188,7 @@ def path_of(namespace: Namespace) -> str | None:
 
 
 def item_key_of(namespace: Namespace, key: object) -> ItemKey | None:
-    """Return the stored key of an item; None if its namespace or key cannot be stored."""
+    """Return the stored namespace and the key of an item; None if they are not valid, so that it cannot exist."""
     path = path_of(namespace)
     return {"namespace": path, "key": key} if path is not None and isinstance(key, str) and is_unicode(key) else None
 
@@ -181,5 +198,5 @@ def _namespace_of(path: str) -> Namespace:
 
 
 def _pattern(labels: Namespace) -> re.Pattern[str]:
-    """Return the pattern for the beginning of a stored namespace; `"*"` stands for any label."""
+    """Return a pattern that matches the beginning of a stored namespace; the label `"*"` matches any label."""
     return re.compile("".join(_ANY_LABEL if label == "*" else re.escape(label) + r"\." for label in labels))

@@ -1,9 +1,9 @@
-"""The store for databases: it outlives the process, and several processes may share it.
+"""The store that keeps items in a database, where they outlive the process and several processes can share them.
 
-A batch is one transaction, and each method is a batch of one operation on items (`items.py`). Checks, encoding and
-calls of the embedding model are done before the transaction begins. A batch that writes is a job of the database, which
-also extends the time to live of the items that it reads. A batch that only reads needs a second transaction for that,
-and only if it has read items with a time to live.
+A batch of operations is one transaction. Each method is a batch with one operation. Checks, encoding and calls of the
+embedding model are done before the transaction begins; `items.py` does the rest. A batch that writes is a job of the
+database, and also restarts the times to live of the items that it reads. A batch that only reads needs a second
+transaction to restart times to live, and only if it has read items that have one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from statewright.clock import Clock, Duration, as_seconds, microseconds
 from statewright.errors import SerdeError
 from statewright.page import cut_page
 from statewright.runtime.concurrency.worker_threads import call_in_thread
-from statewright.storage.database import Connection, D, Database, View
+from statewright.storage.database import Backend, Connection, D, Database
 from statewright.storage.store.items import Items, item_key_of
 from statewright.store import (
     GetOp,
@@ -38,25 +38,26 @@ from statewright.store.model import check_namespace
 from statewright.store.port import ConfiguredStore
 from statewright.store.vectors import Vector, embed_texts, require_index
 
-_LONGEST: Final = 2**62
-"""The maximal time to live in microseconds, to fit into an integer of a database."""
+_MAX_TTL: Final = 2**62
+"""The maximum time to live in microseconds, which fits into an integer of a database."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The effect of an operation on items."""
+    """An operation of a batch, after its arguments were checked and encoded."""
 
     perform: Callable[[Items, Sequence[Vector]], Any]
+    """Performs the operation in a transaction, and returns its result."""
     texts: Sequence[str] = ()
-    """Texts whose vectors are passed to `perform`."""
+    """The texts to embed, whose vectors are passed to `perform`."""
     writes: bool = False
 
 
 class Batch:
-    """The operations of a batch.
+    """A batch of operations.
 
-    Call `embed` first if there are texts, and then `perform` if it writes, otherwise `read` and, if `was_read`,
-    `refresh`.
+    Call `embed` first if `texts` is not empty. Then call `perform` in a transaction that writes if `writes` is True.
+    Otherwise call `read`, and then, if `needs_refresh` is True, `refresh` in a transaction that writes.
     """
 
     def __init__(self, database: Database, clock: Clock, index: Index | None, steps: Sequence[Step]) -> None:
@@ -70,36 +71,38 @@ class Batch:
         self.texts = [text for step in steps for text in step.texts]
 
     @property
-    def was_read(self) -> bool:
-        """True if items were read whose time to live restarts."""
-        return self._items is not None and bool(self._items.read)
+    def needs_refresh(self) -> bool:
+        """True if items were read whose times to live have to restart."""
+        return self._items is not None and bool(self._items.items_to_refresh)
 
     def embed(self) -> None:
-        """Compute all vectors with one call of the model."""
+        """Compute the vectors of all texts with one call of the embedding model."""
         assert self._index is not None
         vectors = iter(embed_texts(self._index, self.texts))
         self._vectors = [list(itertools.islice(vectors, len(step.texts))) for step in self._steps]
 
     def read(self) -> list[Any]:
+        """Perform operations that only read, and return their results."""
         with self._database.read() as connection:
             return self._perform_steps(connection)
 
     def perform(self, connection: Connection) -> list[Any]:
+        """Perform operations that read and write, restart times to live, and return the results."""
         results = self._perform_steps(connection)
         self.refresh(connection)
         return results
 
     def refresh(self, connection: Connection) -> None:
-        """Restart the time to live of the items that were read."""
+        """Restart the times to live of the items that were read."""
         if self._items is not None:
-            connection.executemany(self._database.statements("items")["refresh"], self._items.read)
+            connection.executemany(self._database.statements("items")["refresh"], self._items.items_to_refresh)
 
     def _perform_steps(self, connection: Connection) -> list[Any]:
         self._items = items = Items(self._database, connection, microseconds(self._clock.now()))
         return [step.perform(items, vectors) for step, vectors in zip(self._steps, self._vectors, strict=True)]
 
 
-class DatabaseStore(View[D], ConfiguredStore):
+class DatabaseStore(Backend[D], ConfiguredStore):
     """Stores items in a database."""
 
     def __init__(
@@ -137,7 +140,7 @@ class DatabaseStore(View[D], ConfiguredStore):
         prefix: Namespace,
         *,
         query: str | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002  # the field's word
+        filter: Mapping[str, Any] | None = None,  # noqa: A002  # the usual name
         limit: int = 10,
         offset: int = 0,
         refresh_ttl: bool | None = None,
@@ -160,14 +163,14 @@ class DatabaseStore(View[D], ConfiguredStore):
         return self.batch([operation])[0]
 
     def batch(self, operations: Iterable[Operation]) -> list[Any]:
-        """Perform operations in order, and return their results. If one fails, none is saved."""
+        """Perform operations in order, and return their results. If one fails, none of their writes is saved."""
         batch = self._plan(operations)
         if batch.texts:
             batch.embed()
         if batch.writes:
             return self.database.write(batch.perform)
         results = batch.read()
-        if batch.was_read:
+        if batch.needs_refresh:
             self.database.write(batch.refresh)
         return results
 
@@ -180,7 +183,7 @@ class DatabaseStore(View[D], ConfiguredStore):
         if batch.writes:
             return await await_future(self.database.submit(batch.perform))
         results = await call_in_thread(batch.read)
-        if batch.was_read:
+        if batch.needs_refresh:
             await await_future(self.database.submit(batch.refresh))
         return results
 
@@ -208,10 +211,11 @@ class DatabaseStore(View[D], ConfiguredStore):
         return Items(self.database, connection, microseconds(self._clock.now())).sweep()
 
     def _sweep_in_background(self) -> object:
-        return self.database.submit(self._sweep)  # the thread of the clock does not wait; the next sweep retries
+        # The clock's thread does not wait for the job. If the job fails, the next sweep removes the items.
+        return self.database.submit(self._sweep)
 
     def close(self) -> None:
-        """Stop sweeping, and close the database if this store has opened it."""
+        """Stop removing expired items, and close the database if this store has opened it."""
         ConfiguredStore.close(self)
         super().close()
 
@@ -223,7 +227,7 @@ class DatabaseStore(View[D], ConfiguredStore):
     def _step(self, operation: Operation) -> Step:
         match operation:
             case GetOp(namespace=namespace, key=key):
-                refresh = self._refreshes(operation.refresh_ttl)
+                refresh = self._should_refresh(operation.refresh_ttl)
                 return Step(lambda items, _: items.get(namespace, key, refresh=refresh))
             case PutOp(namespace=namespace, key=key, value=value):
                 if value is not None:
@@ -240,8 +244,8 @@ class DatabaseStore(View[D], ConfiguredStore):
             raise SerdeError(f"the item {operation.key!r} of {operation.namespace!r}", "its name is not valid Unicode")
         stored = self.database.encode(dict(value), "value")
         duration = self._ttl.default if operation.ttl is None else operation.ttl
-        ttl = None if duration is None else round(min(as_seconds(duration) * 1_000_000, _LONGEST))
-        texts = self._texts(value, operation.index)
+        ttl = None if duration is None else round(min(as_seconds(duration) * 1_000_000, _MAX_TTL))
+        texts = self._texts_to_embed(value, operation.index)
         return Step(lambda items, vectors: items.put(item_key, stored, vectors=vectors, ttl=ttl), texts, writes=True)
 
     def _search_step(self, operation: SearchOp) -> Step:
@@ -250,7 +254,7 @@ class DatabaseStore(View[D], ConfiguredStore):
         conditions = dict(operation.filter or {})
         check_conditions(conditions)
         options: dict[str, Any] = {"limit": operation.limit, "offset": operation.offset, "conditions": conditions}
-        refresh = self._refreshes(operation.refresh_ttl)
+        refresh = self._should_refresh(operation.refresh_ttl)
 
         def perform(items: Items, vectors: Sequence[Vector]) -> list[SearchItem]:
             return items.search(operation.prefix, query=next(iter(vectors), None), refresh=refresh, **options)

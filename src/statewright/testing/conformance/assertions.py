@@ -1,4 +1,4 @@
-"""Assertions of the conformance suites, which do not depend on a test framework."""
+"""Helpers for assertions in the conformance suites, which do not depend on a test framework."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from typing import TypeVar
 E = TypeVar("E", bound=Exception)
 
 
-def raises(kind: type[E], function: Callable[[], object]) -> E:
-    """Return the exception that a call raises; fail if it raises none."""
+def raises(cls: type[E], function: Callable[[], object]) -> E:
+    """Call a function and return the exception of class `cls` that it raises; fail if it raises none."""
     try:
         function()
-    except kind as error:
+    except cls as error:
         return error
-    raise AssertionError(f"{kind.__name__} was not raised")
+    raise AssertionError(f"{cls.__name__} was not raised")
 
 
 def run_concurrently(count: int, function: Callable[[int], object]) -> list[BaseException]:
-    """Call a function concurrently on `count` threads, with the number of the thread; return the errors it raised."""
+    """Call a function once on each of `count` threads, and return the errors that it raised.
+
+    Its argument is the number of the thread, from 0. The calls start at the same time.
+    """
     barrier, errors = threading.Barrier(count), list[BaseException]()
 
     def call(number: int) -> None:

@@ -1,6 +1,6 @@
 """The conformance suite for caches.
 
-Derive from it, and pytest collects its tests:
+Derive a class from `CacheConformance`, and pytest collects its tests:
 
     class TestMyCache(CacheConformance):
         def make_cache(self):
@@ -18,8 +18,9 @@ from statewright.testing.conformance.assertions import run_concurrently
 
 KEY = CacheKey("graph/node", "input")
 SHORT = 0.01
-"""A time to live in seconds that ends during the test."""
+"""A time to live, in seconds, that ends during a test."""
 LONG = 3600.0
+"""A time to live, in seconds, that does not end during a test."""
 
 
 class CacheConformance:
@@ -59,12 +60,12 @@ class CacheConformance:
 
     def test_a_result_expires_after_its_time_to_live(self) -> None:
         cache = self.make_cache()
-        short, other = KEY._replace(input="short"), KEY._replace(input="other")
-        resolve(cache.put(KEY, (1,), ttl=LONG))
+        long, short, unlimited = (KEY._replace(input=name) for name in ("long", "short", "unlimited"))
+        resolve(cache.put(long, (1,), ttl=LONG))
         resolve(cache.put(short, (2,), ttl=SHORT))
-        resolve(cache.put(other, (3,)))
+        resolve(cache.put(unlimited, (3,)))
         time.sleep(2 * SHORT)
-        assert [resolve(cache.get(key)) for key in (KEY, short, other)] == [(1,), None, (3,)]
+        assert [resolve(cache.get(key)) for key in (long, short, unlimited)] == [(1,), None, (3,)]
 
     def test_putting_again_restarts_the_time_to_live(self) -> None:
         cache = self.make_cache()

@@ -1,6 +1,6 @@
 """The conformance suite for chat models.
 
-Derive from it, and pytest collects its tests:
+Derive a class from `ChatModelConformance`, and pytest collects its tests:
 
     class TestMyModel(ChatModelConformance):
         @contextmanager
@@ -49,20 +49,23 @@ REQUEST = ModelRequest((Message("Hi."),), system="Be brief.", tools=(LOOK_UP,))
 _RESULT = Message("found", role="tool", name="look_up", tool_call_id="call_1")
 REJECTED: Final[Mapping[str, tuple[Message, ...]]] = {
     "no messages": (),
-    "an answer at its end": (Message("Hi."), HELLO),
-    "calls that have no results": (Message("Hi."), CALLS, Message("And?")),
-    "one of two results": (Message("Hi."), CALLS, _RESULT, Message("And?")),
-    "a result of no call": (Message("Hi."), _RESULT),
+    "an assistant message at its end": (Message("Hi."), HELLO),
+    "tool calls that have no results": (Message("Hi."), CALLS, Message("And?")),
+    "one result for two tool calls": (Message("Hi."), CALLS, _RESULT, Message("And?")),
+    "a result without a tool call": (Message("Hi."), _RESULT),
     "text that cannot be encoded": (Message("\ud800"),),
 }
-"""Invalid conversations, which a provider would reject, by what is wrong with them."""
+"""Conversations that a provider would reject. The keys complete the phrase "A conversation with ..."."""
 
 
 class ChatModelConformance:
     """The requirements of the port `ChatModel`, one test each."""
 
     def chat_model(self, *answers: Message) -> AbstractContextManager[ChatModel]:
-        """Return a model that answers its calls with these messages in turn, whatever the request is."""
+        """Return a context manager that yields a model, which answers its calls with these messages in turn.
+
+        The answers do not depend on the requests.
+        """
         raise NotImplementedError
 
     def test_the_answer_is_an_assistant_message(self) -> None:
@@ -78,14 +81,14 @@ class ChatModelConformance:
 
     def test_a_stream_ends_with_the_complete_response(self) -> None:
         with self.chat_model(HELLO) as model:
-            events = asyncio.run(_events(model, REQUEST))
+            events = asyncio.run(_collect_events(model, REQUEST))
         assert _final_response(events).text == HELLO.text
         assert "".join(event.text for event in events if isinstance(event, TextDelta)) == HELLO.text
         assert [event for event in events[:-1] if isinstance(event, ResponseFinished)] == []
 
     def test_streamed_tool_calls_add_up_to_the_final_response(self) -> None:
         with self.chat_model(CALLS) as model:
-            events = asyncio.run(_events(model, REQUEST))
+            events = asyncio.run(_collect_events(model, REQUEST))
         assert _calls_in(_final_response(events).message) == _calls_in(CALLS)
         assert _assembled_calls(events) == _calls_in(CALLS)
 
@@ -96,12 +99,12 @@ class ChatModelConformance:
             assert asyncio.run(model.complete(request)).text == HELLO.text
 
     def test_an_invalid_conversation_is_rejected_before_it_is_sent(self) -> None:
-        """A model must call `check_request` first, so that an invalid request is an error with every model."""
+        """A model must call `check_request` first, so that every model refuses the same requests."""
         with self.chat_model(HELLO) as model:
             for name, messages in REJECTED.items():
-                for ask in (model.complete, partial(_events, model)):
+                for call_model in (model.complete, partial(_collect_events, model)):
                     try:
-                        answer = asyncio.run(cast(Any, ask(ModelRequest(messages, tools=(LOOK_UP,)))))
+                        answer = asyncio.run(cast(Any, call_model(ModelRequest(messages, tools=(LOOK_UP,)))))
                     except ModelError:
                         continue
                     raise AssertionError(f"A conversation with {name} was answered: {answer!r}")
@@ -126,17 +129,17 @@ class ChatModelConformance:
             assert {response.text for response in asyncio.run(ask_all(model))} == {HELLO.text}
 
     def test_a_stream_may_be_closed_early(self) -> None:
-        async def leave(model: ChatModel) -> ModelResponse:
+        async def close_early(model: ChatModel) -> ModelResponse:
             stream = stream_model(model, REQUEST)
             await anext(stream)
             await cast(Any, stream).aclose()
             return await model.complete(REQUEST)
 
         with self.chat_model(HELLO, HELLO) as model:
-            assert asyncio.run(leave(model)).text == HELLO.text
+            assert asyncio.run(close_early(model)).text == HELLO.text
 
 
-async def _events(model: ChatModel, request: ModelRequest) -> list[ModelEvent]:
+async def _collect_events(model: ChatModel, request: ModelRequest) -> list[ModelEvent]:
     stream: AsyncIterator[ModelEvent] = stream_model(model, request)
     return [event async for event in stream]
 
@@ -148,10 +151,12 @@ def _final_response(events: list[ModelEvent]) -> ModelResponse:
 
 
 def _calls_in(message: Message) -> list[tuple[str, Any]]:
+    """Return the name and the arguments of each tool call in a message."""
     return [(call.name, call.arguments) for call in message.tool_calls]
 
 
 def _assembled_calls(events: list[ModelEvent]) -> list[tuple[str, Any]]:
+    """Return the name and the arguments of each tool call, assembled from the deltas of a stream."""
     names: dict[int, str] = {}
     texts: dict[int, str] = {}
     for event in events:

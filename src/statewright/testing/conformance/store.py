@@ -1,6 +1,6 @@
 """The conformance suite for stores.
 
-Derive from it, and pytest collects its tests:
+Derive a class from `StoreConformance`, and pytest collects its tests:
 
     class TestMyStore(StoreConformance):
         def make_store(self):
@@ -18,10 +18,11 @@ from statewright.store import Item, Store
 from statewright.testing.conformance.assertions import raises, run_concurrently
 
 NAMES = ("users", "42")
-"""The namespace of most items."""
+"""The namespace that most tests use."""
 SHORT = 0.01
-"""A time to live in seconds that ends during the test."""
+"""A time to live, in seconds, that ends during a test."""
 LONG = timedelta(hours=1)
+"""A time to live that does not end during a test."""
 
 
 class StoreConformance:
@@ -215,13 +216,13 @@ class StoreConformance:
 
     def test_an_item_expires_after_its_time_to_live(self) -> None:
         store = self.make_store()
-        for key, ttl in (("short", SHORT), ("again", SHORT), ("long", LONG), ("ever", None)):
+        for key, ttl in (("short", SHORT), ("put again", SHORT), ("long", LONG), ("unlimited", None)):
             store.put(NAMES, key, {}, ttl=ttl)
         store.put(("soon",), "k", {}, ttl=timedelta(seconds=SHORT))
-        store.put(NAMES, "again", {})
+        store.put(NAMES, "put again", {})
         time.sleep(2 * SHORT)
         assert store.get(NAMES, "short") is None
-        assert [item.key for item in store.search(())] == ["again", "ever", "long"]
+        assert [item.key for item in store.search(())] == ["put again", "unlimited", "long"]
         assert list(store.list_namespaces()) == [NAMES]
 
     def test_puts_may_be_concurrent(self) -> None:
@@ -237,6 +238,7 @@ class StoreConformance:
 
 
 def _item(store: Store) -> Item:
+    """Return the item `k` in the namespace `NAMES`; fail if there is none."""
     item = store.get(NAMES, "k")
     assert item is not None
     return item

@@ -1,1 +1,1 @@
-"""Recording of real runs, and their replay by the current version of the graph."""
+"""Record real runs of a graph, and replay them with its current version."""

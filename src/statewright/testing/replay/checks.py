@@ -1,4 +1,4 @@
-"""Comparison of a replayed run with its recording: states, frontiers and the end."""
+"""Comparison of a replayed run with its recording: outcomes of tasks, states, frontiers and the end of the run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statewright.graph import NodeError, Send
 from statewright.runtime.core.commit import saved_form
 from statewright.runtime.core.program import HANDLER_SUFFIX, Program
 from statewright.runtime.invocation.outcome import RunOutcome
-from statewright.testing.replay.forms import plain_error, plain_held, plain_joins, plain_tasks
+from statewright.testing.replay.forms import plain_deferred, plain_error, plain_joins, plain_tasks
 from statewright.testing.replay.mismatch import Position, ReplayMismatch
 from statewright.testing.replay.records import (
     Completed,
@@ -26,42 +26,45 @@ from statewright.testing.replay.records import (
 from statewright.testing.replay.states import StateFingerprints, apply_changes
 
 
-class Renames:
-    """Replaces the names of nodes in a recording by their current names, which have the former ones as aliases."""
+class NodeRenamer:
+    """Replaces former names of nodes in a recording, which are now aliases of these nodes, with the current names."""
 
     def __init__(self, program: Program) -> None:
         nodes = {alias: node.name for node in program.graph.nodes.values() for alias in node.aliases}
         handlers = {alias + HANDLER_SUFFIX: name + HANDLER_SUFFIX for alias, name in nodes.items()}
         self._names: Mapping[str, str] = {**nodes, **handlers}
 
-    def node(self, name: str) -> str:
+    def rename_node(self, name: str) -> str:
         return self._names.get(name, name)
 
-    def tasks(self, tasks: Sequence[list[Any]]) -> list[list[Any]]:
-        return [[self.node(name), *arg] for name, *arg in tasks]
+    def rename_tasks(self, tasks: Sequence[list[Any]]) -> list[list[Any]]:
+        """Rename the nodes of tasks in the form of `plain_tasks` or `plain_deferred`."""
+        return [[self.rename_node(name), *details] for name, *details in tasks]
 
-    def joins(self, joins: Sequence[list[Any]]) -> list[list[Any]]:
+    def rename_joins(self, joins: Sequence[list[Any]]) -> list[list[Any]]:
+        """Rename the nodes of joins in the form of `plain_joins`."""
+        rename = self.rename_node
         return [
-            [[*map(self.node, starts)], self.node(end), sorted(map(self.node, arrived))]
-            for starts, end, arrived in joins
+            [[*map(rename, starts)], rename(end), sorted(map(rename, completed_starts))]
+            for starts, end, completed_starts in joins
         ]
 
-    def target(self, target: Any) -> Any:
+    def rename_target(self, target: Any) -> Any:
         if isinstance(target, Send):
-            return Send(self.node(target.node), target.arg, gather=target.gather, timeout=target.timeout)
-        return self.node(target)
+            return Send(self.rename_node(target.node), target.arg, gather=target.gather, timeout=target.timeout)
+        return self.rename_node(target)
 
 
 class RunChecks:
-    """The checks of a run. Each raises ReplayMismatch if the run differs from the recorded one."""
+    """The checks of one replayed run. Each raises ReplayMismatch if the run differs from the recorded run."""
 
     def __init__(self, program: Program, recorded: RecordedRun, position: Position) -> None:
         self._program = program
         self._recorded = recorded
         self._position = position
-        self.renames = Renames(program)
+        self.renamer = NodeRenamer(program)
         self._values: dict[str, Any] = {}
-        """The recorded state after the last superstep."""
+        """The recorded state after the superstep that was checked last."""
         self._fingerprints = StateFingerprints()
 
     def compare(self, position: Position, what: str, recorded: Any, current: Any) -> None:
@@ -69,18 +72,18 @@ class RunChecks:
             raise ReplayMismatch(position, what, recorded, current)
 
     def check_outcome(self, position: Position, recorded: Any, current: Any) -> None:
-        """Compare the outcome of a node that is a graph."""
+        """Compare the outcome of a task whose node is a graph."""
         if not (isinstance(recorded, Completed) and isinstance(current, Completed)):
             self.compare(position, "its outcome differs", plain_outcome(recorded), plain_outcome(current))
             return
         self.compare(position, "its writes differ", plain_writes(recorded.writes), plain_writes(current.writes))
-        self.check_targets(position, map(self.renames.target, recorded.targets), current.targets)
+        self.check_targets(position, map(self.renamer.rename_target, recorded.targets), current.targets)
 
     def check_targets(self, position: Position, recorded: Iterable[Any], current: Iterable[Any]) -> None:
         self.compare(position, "its targets differ", plain_targets(recorded), plain_targets(current))
 
     def check_state(self, step: RecordedStep, checkpoint: Checkpoint, what: str) -> None:
-        """Compare the state and the frontier after a superstep."""
+        """Compare the state and the frontier after a superstep. `what` is the clause for an error if values differ."""
         position, after = self._position.at(step.number), step.after
         current = saved_form(self._program, checkpoint)
         if after is None:
@@ -101,24 +104,27 @@ class RunChecks:
             raise ReplayMismatch(position, f"{what}, in {', '.join(map(repr, different))}", before, now)
 
     def _check_control(self, position: Position, after: RecordedState, current: Checkpoint) -> None:
-        tasks = self.renames.tasks
-        self.compare(position, "different tasks are due next", tasks(after.frontier), plain_tasks(current.frontier))
-        self.compare(position, "different tasks are deferred", tasks(after.held), plain_held(current.deferred))
+        frontier, deferred = map(self.renamer.rename_tasks, (after.frontier, after.deferred))
+        self.compare(position, "different tasks are due next", frontier, plain_tasks(current.frontier))
+        self.compare(position, "different tasks are deferred", deferred, plain_deferred(current.deferred))
         joins = plain_joins(self._program, current.joins)
-        self.compare(position, "the incomplete joins differ", sorted(self.renames.joins(after.joins)), sorted(joins))
+        self.compare(
+            position, "the incomplete joins differ", sorted(self.renamer.rename_joins(after.joins)), sorted(joins)
+        )
 
-    def check_end(self, outcome: RunOutcome, last: RecordedStep | None, index: int) -> None:
+    def check_end(self, outcome: RunOutcome, incomplete_step: RecordedStep | None, next_index: int) -> None:
         """Compare the end of the run.
 
-        `last` is a superstep that ran and was not applied; `index` is that of the next recorded superstep.
+        `incomplete_step` is the superstep whose tasks have run but whose results were not applied; None if there is
+        none. `next_index` is the index of the next recorded superstep.
         """
-        steps, recorded = self._recorded.steps, self._recorded.rest
+        steps, recorded = self._recorded.steps, self._recorded.end
         status = f"the run stopped, {outcome.status}" + (f": {outcome.error}" if outcome.error is not None else "")
-        if last is not None and last.after is not None:
-            position = self._position.at(last.number)
+        if incomplete_step is not None and incomplete_step.after is not None:
+            position = self._position.at(incomplete_step.number)
             raise ReplayMismatch(position, "the superstep is not completed", "its results were applied", status)
-        if index < len(steps):
-            step = steps[index]
+        if next_index < len(steps):
+            step = steps[next_index]
             nodes = ", ".join(repr(task.node) for task in step.tasks)
             raise ReplayMismatch(self._position.at(step.number), "the run stops early", f"ran {nodes}", status)
         if recorded is None:
@@ -126,7 +132,7 @@ class RunChecks:
         error = plain_error(outcome.error) if outcome.error is not None else None
         if error is not None and recorded.error is not None and isinstance(outcome.error, BudgetExceeded):
             error = [error[0], recorded.error[1]]  # the messages contain the elapsed seconds, which always differ
-        node = None if recorded.node is None else self.renames.node(recorded.node)
+        node = None if recorded.node is None else self.renamer.rename_node(recorded.node)
         before = plain_end(recorded.status, recorded.interrupts, node, recorded.error)
         questions = [question.id for question in outcome.interrupts]
         now = plain_end(outcome.status, questions, outcome.node, error)
@@ -137,20 +143,20 @@ class RunChecks:
 
 
 def plain_targets(targets: Iterable[Any]) -> list[Any]:
-    """Return the names of nodes, sorted and without duplicates, followed by the Sends in their order."""
-    listed = list(targets)
-    names = sorted({target for target in listed if type(target) is str})
-    return [*names, *(target for target in listed if type(target) is not str)]
+    """Return the names of nodes, sorted and without duplicates, followed by the Sends in their original order."""
+    all_targets = list(targets)
+    names = sorted({target for target in all_targets if type(target) is str})
+    return [*names, *(target for target in all_targets if type(target) is not str)]
 
 
 def plain_writes(writes: Any) -> list[list[Any]]:
-    """Return writes as pairs of a field and an update."""
+    """Return writes, which are a dict or a sequence of pairs, as `[field, update]` pairs."""
     pairs: Any = cast("dict[str, Any]", writes).items() if isinstance(writes, dict) else writes
     return [list(pair) for pair in pairs]
 
 
 def plain_outcome(outcome: Any) -> Any:
-    """Return a recorded outcome as a list that begins with its kind."""
+    """Return the record of an outcome as a list: a word for its kind, such as "raised", and its contents."""
     if isinstance(outcome, Interrupted):
         return ["interrupts", *((question.kind, question.id, question.value) for question in outcome.interrupts)]
     if isinstance(outcome, Failed):
@@ -162,26 +168,26 @@ def plain_outcome(outcome: Any) -> Any:
 
 
 def plain_end(status: str, interrupts: Sequence[str], node: str | None, error: list[str] | None) -> dict[str, Any]:
-    """Return the end of a run as a dict, without empty values."""
-    parts = {"status": status, "interrupts": list(interrupts), "node": node, "error": error and ": ".join(error)}
-    return {name: value for name, value in parts.items() if value}
+    """Return the end of a run as a dict, without entries that are empty or None."""
+    entries = {"status": status, "interrupts": list(interrupts), "node": node, "error": error and ": ".join(error)}
+    return {name: value for name, value in entries.items() if value}
 
 
 def describe_end(recorded: RecordedRun) -> str:
-    """Return a clause that says how a recorded run ended, for messages."""
-    end = recorded.rest
+    """Return a clause for error messages that says how a recorded run ended."""
+    end = recorded.end
     if end is None:
         return "the run was abandoned"
     return ": ".join((f"the run stopped, {end.status}", *(end.error or ())))
 
 
 def is_same(recorded: object, current: object) -> bool:
-    """Return whether two values are equal; exceptions are equal if their classes and messages are."""
+    """Return whether two values are equal. Exceptions count as equal if their classes and messages are equal."""
     return recorded == current or fingerprint(_simplified(recorded)) == fingerprint(_simplified(current))
 
 
 def is_same_field(recorded: Mapping[str, Any], current: Mapping[str, Any], name: str) -> bool:
-    """Return whether both states have a field, and with the same value."""
+    """Return whether a field exists in both states and has the same value."""
     if name not in recorded or name not in current:
         return False
     return fingerprint(_simplified(recorded[name])) == fingerprint(_simplified(current[name]))

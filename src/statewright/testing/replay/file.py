@@ -1,8 +1,8 @@
-"""Files of recordings: their format, and the serde of their records.
+"""The files that contain recordings: their format, and the serde that encodes them.
 
-A file is a line of text with the version of the format, and a tree of records encoded by a `Serde`. Times are omitted,
-including those of timers, and random ids are replaced (`stable_ids`), so that two recordings of the same calls are
-equal.
+A file consists of one line of text with the version of the format, followed by a tree of records (`records.py`) that a
+`Serde` has encoded. Times are omitted, including the due times of timers, and random ids are replaced by stable ids
+(`stable_ids.py`), so that two recordings of the same calls are equal.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from statewright.runtime import CompiledGraph
 from statewright.runtime.lifecycle.snapshot import subgraphs_of
 from statewright.runtime.lifecycle.start import TIMED_OUT
 from statewright.serde.annotations import plain_annotation, restore_annotation
+from statewright.serde.classes import Decoder, Encoder, conversions_of
 from statewright.serde.serde import Serde
 from statewright.testing.replay import records
 from statewright.testing.replay.records import Recording
@@ -29,7 +30,7 @@ from statewright.testing.replay.stable_ids import StableIds
 from statewright.testing.replay.states import add_fingerprints
 
 FORMAT: Final = 1
-"""The version of the format. No other version can be read, because a test can be recorded again at any time."""
+"""The version of the format. Other versions cannot be read: a test can be recorded again at any time."""
 _HEAD: Final = b"statewright replay "
 
 
@@ -46,8 +47,8 @@ def write_recording(path: Path, recording: Recording, ids: StableIds, serde: Ser
 def read_recording(path: str | os.PathLike[str], app: CompiledGraph, *, serde: Serde | None = None) -> Recording:
     """Return the recording in a file.
 
-    Raises NewerFormat for a file of a newer version of Statewright, and SerdeError for a file of an older version, for
-    a file that is not a recording, and for values of types that the graph does not declare.
+    Raises NewerFormat if a newer version of Statewright wrote the file. Raises SerdeError if an older version wrote it,
+    if it is not a recording, or if it contains values of types that neither the graph nor `serde` declares.
     """
     path = Path(path)
     head, _, body = path.read_bytes().partition(b"\n")
@@ -73,10 +74,10 @@ def _decode(path: Path, body: bytes, serde: Serde) -> Recording:
     return recording
 
 
-# -- the serde of recordings: for records, and for the types that the state of a graph may contain
+# -- the serde of recordings, which knows the records and the types that the state of a graph may contain
 
 _PREFIX: Final = "statewright.replay."
-"""Prefix of the names under which records are stored, so that none of them is the name of a user's class."""
+"""Prefix of the names under which records are stored, so that they cannot be the names of users' classes."""
 _RECORDS: Final = {
     "recording": records.Recording,
     "run": records.RecordedRun,
@@ -91,13 +92,23 @@ _RECORDS: Final = {
     "for-parent": records.ForParent,
     "budget": Budget,
 }
+_STORED_NAMES: Final = {
+    records.RecordedRun: {"input": "given", "existing_checkpoints": "found", "end": "rest"},
+    records.RecordedState: {"deferred": "held"},
+    records.ExistingCheckpoint: {"deferred": "held"},
+}
+"""The names of fields in files, for the attributes that have been renamed since the format was defined."""
 
 
 def replay_serde(app: CompiledGraph, custom: Serde | None) -> Serde:
-    """Return a serde for records, and for the types in the states of a graph and its subgraphs."""
+    """Return a serde that knows the records, and the types in the states of a graph and its subgraphs.
+
+    If `custom` is not None, the types are registered with it and it is returned.
+    """
     serde = custom or Serde()
-    for name, kind in _RECORDS.items():
-        serde.register(kind, name=_PREFIX + name)
+    for name, cls in _RECORDS.items():
+        encode, decode = _record_conversions(cls)
+        serde.register(cls, name=_PREFIX + name, encode=encode, decode=decode)
     serde.register(object, name=_PREFIX + "timed-out", encode=_encode_time_out, decode=lambda _: TIMED_OUT)
     serde.register(Command, name=_PREFIX + "command", encode=_encode_command, decode=_decode_command)
     serde.register(
@@ -106,30 +117,46 @@ def replay_serde(app: CompiledGraph, custom: Serde | None) -> Serde:
         encode=lambda interrupt: _encode_interrupt(interrupt, serde),
         decode=lambda parts: _decode_interrupt(parts, serde),
     )
-    if custom is None:  # a custom serde may have registered them itself
-        for kind in (set, frozenset):
-            serde.register(kind, name=_PREFIX + kind.__name__, encode=_sorted_members, decode=kind)
+    if custom is None:  # a custom serde may have its own conversions of sets
+        for cls in (set, frozenset):
+            serde.register(cls, name=_PREFIX + cls.__name__, encode=_sort_members, decode=cls)
     serde.allow(app.program.stored_types)
     for graph in (app.graph, *(inner.graph for _, inner in subgraphs_of(app.graph, recurse=True))):
         schemas = (graph.schema, graph.input_schema, *graph.node_schemas.values())
-        serde.allow(kind for schema in schemas if (kind := _stored_class(schema.source)) is not None)
+        serde.allow(cls for schema in schemas if (cls := _stored_class(schema.source)) is not None)
     return serde
 
 
-def _stored_class(source: Any) -> type | None:
-    """Return the class of a schema, if its instances may be passed as an input or as the argument of a Send."""
-    kind = cast("type[Any] | None", source if isinstance(source, type) else None)
-    return kind if kind is not None and (dataclasses.is_dataclass(kind) or hasattr(kind, "model_fields")) else None
+def _record_conversions(cls: type[Any]) -> tuple[Encoder, Decoder]:
+    """Return an encoder and a decoder of a class of records, which translate between attributes and stored names."""
+    encode, decode = conversions_of(cls, None)
+    stored_names = _STORED_NAMES.get(cls)
+    if stored_names is None:
+        return encode, decode
+    attributes = {stored: name for name, stored in stored_names.items()}
+    return (
+        lambda record: {stored_names.get(name, name): value for name, value in encode(record).items()},
+        lambda fields: decode({attributes.get(name, name): value for name, value in fields.items()}),
+    )
 
 
-def _sorted_members(values: Iterable[Any]) -> list[Any]:
+def _stored_class(schema_source: Any) -> type | None:
+    """Return the class of a schema if its instances may be passed as an input or as the argument of a Send.
+
+    Return None for a TypedDict, whose instances are plain dicts.
+    """
+    cls = cast("type[Any] | None", schema_source if isinstance(schema_source, type) else None)
+    return cls if cls is not None and (dataclasses.is_dataclass(cls) or hasattr(cls, "model_fields")) else None
+
+
+def _sort_members(values: Iterable[Any]) -> list[Any]:
     """Return the members of a set in an order that is the same in every process."""
     return sorted(values, key=fingerprint)
 
 
 def _encode_time_out(value: object) -> None:
     if value is not TIMED_OUT:
-        raise ValueError("a plain object() has no identity that could be stored")
+        raise ValueError("a plain object() cannot be stored, because only its identity distinguishes it")
 
 
 def _encode_command(command: Command[Any]) -> list[Any]:

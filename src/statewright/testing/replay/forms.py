@@ -1,4 +1,4 @@
-"""Conversion of inputs, outcomes, checkpoints, tasks and errors to records and plain data, and back."""
+"""Conversion of inputs, outcomes and checkpoints to records and back, and of tasks and errors to plain data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from statewright.testing.replay.records import (
 
 
 def input_to_record(run: Run, value: Any) -> Any:
-    """Return an input without untracked values."""
+    """Return an input without the values of untracked fields, which are not recorded."""
     untracked = run.program.untracked_channels
     if not untracked or not isinstance(value, Mapping):
         return value
@@ -54,7 +54,7 @@ def outcome_to_record(outcome: Outcome) -> RecordedOutcome:
 
 
 def end_to_record(run: Run, end: RunOutcome) -> RecordedEnd:
-    """Return the outcome of a run as a record, with the request that stopped it, if there was one."""
+    """Return the outcome of a run as a record, including the request to cancel or drain it, if one stopped it."""
     error, control = end.error, run.control
     stopped: list[str] | None = None
     if control is not None and error is not None and not isinstance(error, ParentCommand):
@@ -75,7 +75,9 @@ def checkpoint_to_record(saved: SavedCheckpoint, serde: Serde) -> ExistingCheckp
         step=checkpoint.step,
         values=checkpoint.values,
         frontier=[plain_task(task, "", -1) for task in checkpoint.frontier],
-        held=[[plain_task(held.task, "", -1), held.gather, held.sender] for held in checkpoint.deferred],
+        deferred=[
+            [plain_task(deferred.task, "", -1), deferred.gather, deferred.sender] for deferred in checkpoint.deferred
+        ],
         joins={key: sorted(arrived) for key, arrived in checkpoint.joins.items()},
         reported=[list(pair) for pair in checkpoint.reported],
         source=saved.source,
@@ -87,17 +89,18 @@ def checkpoint_to_record(saved: SavedCheckpoint, serde: Serde) -> ExistingCheckp
 
 
 def checkpoint_from_record(record: ExistingCheckpoint, serde: Serde) -> tuple[Checkpoint, Pending]:
-    """Return the checkpoint of a record, and its saved results."""
+    """Return the checkpoint of a record, and the results of tasks that were saved with it."""
     frontier = tuple(restore_task(task, "", -1) for task in record.frontier)
-    held = (
-        DeferredTask(restore_task(task, "", -1), gather=gather, sender=sender) for task, gather, sender in record.held
+    deferred = tuple(
+        DeferredTask(restore_task(task, "", -1), gather=gather, sender=sender)
+        for task, gather, sender in record.deferred
     )
     checkpoint = Checkpoint(
         record.id,
         record.step,
         record.values,
         frontier,
-        tuple(held),
+        deferred,
         {key: frozenset(arrived) for key, arrived in record.joins.items()},
         tuple((name, update) for name, update in record.reported),
     )
@@ -105,21 +108,21 @@ def checkpoint_from_record(record: ExistingCheckpoint, serde: Serde) -> tuple[Ch
 
 
 def plain_tasks(tasks: Iterable[Task | RecordedTask]) -> list[list[Any]]:
-    """Return the node of each task, and its argument if it has one."""
+    """Return each task as a list: the name of its node, and its argument if it has one."""
     return [[task.node] if task.arg is NO_ARG else [task.node, task.arg] for task in tasks]
 
 
-def plain_held(held: Iterable[DeferredTask]) -> list[list[Any]]:
-    """Return the node of each deferred task, its argument if it has one, and whether it is gathered."""
-    return [[*plain_tasks([deferred.task])[0], deferred.gather] for deferred in held]
+def plain_deferred(deferred_tasks: Iterable[DeferredTask]) -> list[list[Any]]:
+    """Return each deferred task as a list: the name of its node, its argument if it has one, and `gather`."""
+    return [[*plain_tasks([deferred.task])[0], deferred.gather] for deferred in deferred_tasks]
 
 
 def plain_joins(program: Program, joins: Joins) -> list[list[Any]]:
-    """Return the starts of each incomplete join, its end, and the starts that have run."""
+    """Return each incomplete join as a list: the nodes that it waits for, its target, and those that have completed."""
     by_key = {join.key: join for join in program.graph.joins}
     return [[list(by_key[key].starts), by_key[key].end, sorted(joins[key])] for key in sorted(joins)]
 
 
 def plain_error(error: BaseException) -> list[str]:
-    """Return the name of the class of an error, which may be a StoredError of that class, and the message."""
+    """Return the class name and the message of an error. A StoredError has the class name of the original error."""
     return [error.kind if isinstance(error, StoredError) else type_name(type(error)), str(error)]

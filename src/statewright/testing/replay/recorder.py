@@ -1,4 +1,4 @@
-"""Recording of real runs, for `replay` by a later version of the graph.
+"""Recording of real runs, so that a later version of the graph can replay them.
 
     with record(app, "refund.replay") as recorded:
         recorded.invoke({"order": 7}, thread_id="t")
@@ -10,15 +10,17 @@ continues, a test awaits coroutines. The block receives a copy of the graph with
 atomically when the block ends without an error; a block that raises leaves an existing file unchanged. Use
 `pytest.raises` inside the block to record a run that fails.
 
-The recorder listens to events like an instrument, including those of subgraphs, and does not affect the run: a value
-that cannot be recorded raises at the end of the block, not in a node. Two recordings of the same calls are identical
-files, if nodes are deterministic and calls begin in the same order; `stable_ids` replaces the random ids. Only one fact
-depends on timing: which concurrent tasks had completed when one of them failed, or when the run was cancelled.
+The recorder listens to events like an instrument, including the events of subgraphs, and does not affect the run: if a
+value cannot be recorded, the error is raised at the end of the block, not in a node. If nodes are deterministic and
+calls start in the same order, recording the same calls twice gives identical files, because `stable_ids` replaces
+random ids. Only one thing depends on timing: which concurrent tasks had completed when one of them failed, or when the
+run was cancelled.
 
-A run has one open superstep, whose tasks are recorded as they finish. When the superstep is completed, the new state is
-recorded as its differences from the previous one. When the run stops within the superstep (a failure, an interrupt, a
-cancellation), outcomes that had no effect are removed, because a task may finish after its run has stopped waiting for
-it. A checkpoint that no recorded run has saved is recorded when a run that depends on it begins.
+A run has at most one open superstep, whose tasks are recorded as they finish. When the superstep is completed, the new
+state is recorded as a difference from the previous state. If the run stops within the superstep (because of a failure,
+an interrupt or a cancellation), outcomes that had no effect are removed, because a task may finish after its run has
+stopped waiting for it. A checkpoint that was not saved by a recorded run is recorded when a run that depends on it
+starts.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ from statewright.testing.replay.forms import (
     end_to_record,
     input_to_record,
     outcome_to_record,
-    plain_held,
+    plain_deferred,
     plain_joins,
     plain_tasks,
 )
@@ -64,7 +66,7 @@ from statewright.testing.replay.records import (
 )
 from statewright.testing.replay.stable_ids import StableIds
 
-REPORT_TIMEOUT = 1.0
+OUTCOME_TIMEOUT = 1.0
 """Seconds to wait for the outcome of a task that another thread is about to report."""
 
 
@@ -72,13 +74,13 @@ REPORT_TIMEOUT = 1.0
 def record(app: CompiledGraph, file: str | os.PathLike[str], *, serde: Serde | None = None) -> Generator[CompiledGraph]:
     """Record the runs of a graph in a `with` block; the file is written when the block ends without an error.
 
-    Values are stored as in checkpoints, with the types that the state declares. For other types, pass a `serde` that
-    knows them; it must not be the serde of a saver, because the classes of records are registered with it too. Raises
-    SerdeError for values that cannot be stored, and InvalidConfig if nothing ran.
+    Values are stored as in checkpoints, so they may have the types that the state declares. For other types, pass a
+    `serde` that knows them. It must not be the serde of a saver, because the classes of the recording are registered
+    with it. Raises SerdeError for values that cannot be stored, and InvalidConfig if no run was recorded.
     """
     recorder = Recorder(replay_serde(app, serde))
     recorded = copy(app)
-    # The listeners of a graph are set when it is compiled. A copy gets more of them, so that `app` is not changed.
+    # The listeners of a graph are set when it is compiled. The copy gets more listeners, and `app` stays as it is.
     recorded._listeners = (*app._listeners, *recorder.listeners)  # pyright: ignore[reportPrivateUsage]
     yield recorded
     recorder.write(Path(file))
@@ -93,17 +95,18 @@ class _OpenRun:
         self.values: dict[str, Any] = {}
         """The last recorded state."""
         self.step: RecordedStep | None = None
-        """The current superstep."""
+        """The current superstep; None between supersteps."""
         self.tasks: dict[str, RecordedTask] = {}
-        """The tasks of the current superstep, by id."""
+        """The tasks of the current superstep, by task id."""
         self.outcomes: dict[str, Outcome] = {}
-        """The outcomes of these tasks, by task id."""
-        self.is_alone = True
-        """True if no other run spends from the same budget concurrently, so that the spending can be attributed."""
+        """The outcomes of the tasks that have finished in the current superstep, by task id."""
+        self.spends_alone = True
+        """True if no other run uses the same budget concurrently, so that what is spent can be attributed to tasks."""
         spent = run.existing_spending
         self.tokens, self.cost = (spent.tokens, spent.cost) if spent is not None else (0, 0.0)
-        self.was_over = False
-        """True if the budget was exceeded before the current superstep."""
+        """The tokens and costs that had been spent from the budget when the current superstep started."""
+        self.was_over_budget = False
+        """True if the budget had been exceeded when the previous superstep started."""
 
 
 class Recorder:
@@ -114,11 +117,11 @@ class Recorder:
         self._ids = StableIds()
         self._calls: list[RecordedRun] = []
         self._runs: dict[tuple[str, str], _OpenRun] = {}
-        """Runs by their ids and namespaces."""
+        """Runs by run id and namespace."""
         self._tasks: dict[str, tuple[_OpenRun, RecordedTask]] = {}
-        """The tasks of all current supersteps, with their runs."""
-        self._uncertain: set[BranchKey] = set()
-        """Branches on which a run was abandoned, so that their heads may differ from the last recorded commit."""
+        """The tasks of all current supersteps, with their runs, by task id."""
+        self._uncertain_branches: set[BranchKey] = set()
+        """Branches on which a run was abandoned, so their heads may be newer than the last recorded commit."""
         self._error: Exception | None = None
         """The first exception of a listener."""
         self._changed = threading.Condition(threading.RLock())
@@ -127,7 +130,7 @@ class Recorder:
     @property
     def listeners(self) -> list[tuple[EventKind, Callable[[Event], None]]]:
         """The listeners for an `EventEmitter`."""
-        by_kind: dict[EventKind, Callable[[_OpenRun, Event], None]] = {
+        methods: dict[EventKind, Callable[[_OpenRun, Event], None]] = {
             "input_applied": self._input_applied,
             "superstep_started": self._superstep_started,
             "task_finished": self._task_finished,
@@ -136,7 +139,7 @@ class Recorder:
             "run_finished": self._run_finished,
         }
         listeners: list[tuple[EventKind, Callable[[Event], None]]] = [
-            (kind, self._keep_errors(self._with_open_run(listen))) for kind, listen in by_kind.items()
+            (kind, self._keep_errors(self._with_open_run(method))) for kind, method in methods.items()
         ]
         return [("run_started", self._keep_errors(self._run_started)), *listeners]
 
@@ -155,7 +158,7 @@ class Recorder:
         return listen_safely
 
     def _with_open_run(self, listen: Callable[[_OpenRun, Event], None]) -> Callable[[Event], None]:
-        """Return a listener that passes on the run of an event too, and ignores runs that are not recorded."""
+        """Return a listener that calls `listen` with the run of the event, and ignores runs that are not recorded."""
 
         def listen_to_run(event: Event) -> None:
             open_run = self._runs.get((event.run_id, event.namespace))
@@ -165,11 +168,11 @@ class Recorder:
         return listen_to_run
 
     def write(self, path: Path) -> None:
-        """Write the recording. Raises the exception of a listener, if there was one."""
+        """Write the recording. Raises the first exception that a listener raised, if there was one."""
         with self._changed:
             if self._error is not None:
                 raise self._error
-            calls = [call for call in self._calls if call.has_begun]
+            calls = [call for call in self._calls if call.has_started]
             if not calls:
                 raise InvalidConfig(f"No run was recorded in {path}. Call the graph that record() yields.")
             for call in calls:
@@ -177,7 +180,7 @@ class Recorder:
             write_recording(path, Recording(calls), self._ids, self._serde)
 
     def _snapshot(self, value: Any, path: str) -> Any:
-        """Return a copy of a value, as it will be read. Raises SerdeError for a part that cannot be stored."""
+        """Return a copy of a value, as it will be read from the file. Raises SerdeError if it cannot be stored."""
         return self._serde.decode(self._serde.encode(value, path))
 
     # -- runs
@@ -188,15 +191,15 @@ class Recorder:
         run = scope.run
         caller = self._tasks.get(_caller_of(run)) if run.nested else None
         if run.nested and caller is None:
-            return  # the superstep of its caller has ended, so its result is not used
+            return  # the caller's superstep has ended, so the result of this subgraph is not used
         earlier = self._runs.get((event.run_id, event.namespace))
-        if earlier is not None and earlier.record.rest is None and earlier.record.steps:
+        if earlier is not None and earlier.record.end is None and earlier.record.steps:
             self._abandon(earlier)
         number = caller[0].record.number if caller is not None else 1 + len(self._calls)
         self._ids.add_run(run.run_id, number)
         record = self._new_record(run, number, event.data)
         open_run = self._runs[event.run_id, event.namespace] = _OpenRun(run, record)
-        open_run.is_alone = caller is None or (caller[0].is_alone and len(caller[0].tasks) == 1)
+        open_run.spends_alone = caller is None or (caller[0].spends_alone and len(caller[0].tasks) == 1)
         self._record_existing(open_run)
         (caller[1].calls if caller is not None else self._calls).append(record)
 
@@ -207,7 +210,7 @@ class Recorder:
             graph=run.program.graph.name,
             version=run.program.graph.version,
             namespace=self._ids.replace_in_text(run.namespace),
-            given=self._snapshot(input_to_record(run, value), "input"),
+            input=self._snapshot(input_to_record(run, value), "input"),
             thread_id=settings.thread_id,
             branch=settings.branch,
             checkpoint_id=settings.checkpoint_id,
@@ -223,7 +226,7 @@ class Recorder:
         )
 
     def _record_existing(self, open_run: _OpenRun) -> None:
-        """Record the checkpoints on the thread that the run depends on."""
+        """Record the checkpoints that the run depends on and that no recorded run has saved."""
         run, record = open_run.run, open_run.record
         self._ids.add_task(Task(START, NO_ARG, run.origin(run.run_id, -1), 0))
         head = self._load(run, None)
@@ -233,9 +236,9 @@ class Recorder:
         if named_id is not None and not run.nested and named_id not in self._ids:
             self._record_checkpoint(open_run, self._load(run, named_id), "named")
         assert run.branch_key is not None
-        # A head that was saved by a recorded run has a stable id already, and replaying that run saves it again.
-        if head.id not in self._ids or run.branch_key in self._uncertain:
-            self._uncertain.discard(run.branch_key)
+        # If a recorded run saved the head, the head already has a stable id, and the replay of that run saves it again.
+        if head.id not in self._ids or run.branch_key in self._uncertain_branches:
+            self._uncertain_branches.discard(run.branch_key)
             self._record_checkpoint(open_run, head, "head")
         record.head = head.id
 
@@ -247,33 +250,32 @@ class Recorder:
         return resolve(run.saver.load(thread_id, namespace=namespace, branch=branch, checkpoint_id=named_id))
 
     def _record_checkpoint(self, open_run: _OpenRun, saved: SavedCheckpoint | None, role: str) -> None:
+        """Record an existing checkpoint and its ids. `role` is `head`, or `named` if the call names the checkpoint."""
         if saved is None:
             return
-        checkpoint, path = (
-            saved.checkpoint,
-            (open_run.record.number, self._ids.replace_in_text(open_run.run.namespace), role),
-        )
+        checkpoint = saved.checkpoint
+        path = (open_run.record.number, self._ids.replace_in_text(open_run.run.namespace), role)
         self._ids.add_existing(checkpoint.id, *path)
-        for index, task in enumerate((*checkpoint.frontier, *(held.task for held in checkpoint.deferred))):
+        for index, task in enumerate((*checkpoint.frontier, *(deferred.task for deferred in checkpoint.deferred))):
             self._ids.add_existing(task.origin, *path, index)
         self._add_task_ids(open_run.run, checkpoint)
         for task_id, questions in saved.pending.interrupts.items():
             for question in questions:
                 self._ids.add_interrupt(question.id, task_id)
-        open_run.record.found.append(checkpoint_to_record(saved, self._serde))
+        open_run.record.existing_checkpoints.append(checkpoint_to_record(saved, self._serde))
 
     def _run_finished(self, open_run: _OpenRun, event: Event) -> None:
         if open_run.step is not None:
-            self._close(open_run, _find_effective(open_run, event.data, self._load(open_run.run, None)))
-        open_run.record.rest = end_to_record(open_run.run, event.data)
+            self._close_step(open_run, _effective_tasks(open_run, event.data, self._load(open_run.run, None)))
+        open_run.record.end = end_to_record(open_run.run, event.data)
 
     def _abandon(self, open_run: _OpenRun) -> None:
         """Close a run that will not emit any more events."""
         if open_run.run.branch_key is not None:
-            self._uncertain.add(open_run.run.branch_key)
+            self._uncertain_branches.add(open_run.run.branch_key)
         if open_run.step is not None:
             open_run.record.steps.remove(open_run.step)
-            self._close(open_run, {})
+            self._close_step(open_run, {})
 
     # -- supersteps
 
@@ -290,9 +292,11 @@ class Recorder:
         path = f"superstep {event.step}"
         saved = saved_form(open_run.run.program, Checkpoint("", event.step, {}, tasks)).frontier
         records = [RecordedTask(task.node, self._snapshot(task.arg, f"{path}, {task.node}"), task.id) for task in saved]
-        is_over = open_run.run.existing_spending is not None and open_run.run.existing_spending.is_over
-        rerouted, open_run.was_over = is_over and not open_run.was_over, is_over
-        open_run.step = RecordedStep(event.step, records, out_of_budget=rerouted)
+        is_over_budget = open_run.run.existing_spending is not None and open_run.run.existing_spending.is_over
+        # When a budget is exceeded, the next superstep runs its fallback node; the supersteps after it are ordinary.
+        runs_fallback = is_over_budget and not open_run.was_over_budget
+        open_run.was_over_budget = is_over_budget
+        open_run.step = RecordedStep(event.step, records, out_of_budget=runs_fallback)
         open_run.record.steps.append(open_run.step)
         for task, record in zip(tasks, records, strict=True):
             self._ids.add_task(task)
@@ -303,7 +307,7 @@ class Recorder:
         outcome: Outcome = event.data
         task = open_run.tasks.get(outcome.task.id)
         if task is None:
-            return  # the superstep has ended without this task, so its outcome has no effect
+            return  # the superstep has ended without this task, so the outcome has no effect
         task.attempts = event.attempt
         task.journal = self._journal(open_run.run, outcome.task)
         path = f"superstep {open_run.step.number if open_run.step else 0}, {task.node}"
@@ -320,7 +324,7 @@ class Recorder:
         )
 
     def _journal(self, run: Run, task: Task) -> list[list[Any]]:
-        """Return the completed steps of a task and of the @task functions that it called."""
+        """Return the saved results of a task's steps and of its calls of @task functions, as `RecordedTask.journal`."""
         entries = [
             [task_id.removeprefix(task.id), name, ordinal, arguments, value]
             for (task_id, name, ordinal), (arguments, value) in list(run.journal.items())
@@ -331,47 +335,47 @@ class Recorder:
     def _superstep_finished(self, open_run: _OpenRun, event: Event) -> None:
         if open_run.step is None:
             return
-        # With durability `sync`, the thread that saves the results reports them, possibly a moment after this event.
-        self._changed.wait_for(lambda: open_run.outcomes.keys() == open_run.tasks.keys(), REPORT_TIMEOUT)
+        # With durability `sync`, the thread that saves the outcomes emits their events, perhaps just after this event.
+        self._changed.wait_for(lambda: open_run.outcomes.keys() == open_run.tasks.keys(), OUTCOME_TIMEOUT)
         for task_id, task in open_run.tasks.items():
             if task_id not in open_run.outcomes:
                 raise InternalError(f"The outcome of node {task.node!r} in superstep {event.step} was not reported.")
         self._add_commit_ids(open_run, event.data)
         open_run.step.after = self._state(open_run, event.data)
-        self._close(open_run, open_run.outcomes)
+        self._close_step(open_run, open_run.outcomes)
 
-    def _close(self, open_run: _OpenRun, effective: Iterable[str]) -> None:
-        """End the current superstep, and drop the outcomes of all tasks that are not in `effective`."""
+    def _close_step(self, open_run: _OpenRun, effective_tasks: Iterable[str]) -> None:
+        """End the current superstep, and drop the outcomes of all tasks whose ids are not in `effective_tasks`."""
         step, spent = cast(RecordedStep, open_run.step), open_run.run.existing_spending
         for task_id, task in open_run.tasks.items():
             self._tasks.pop(task_id, None)
-            if task_id not in effective:
+            if task_id not in effective_tasks:
                 task.outcome, task.attempts, task.journal = None, 1, []
-        if spent is not None and open_run.is_alone:
-            inner = [inner_step for task in step.tasks for call in task.calls for inner_step in call.steps]
-            step.tokens = spent.tokens - open_run.tokens - sum(inner_step.tokens for inner_step in inner)
-            step.cost = spent.cost - open_run.cost - sum(inner_step.cost for inner_step in inner)
+        if spent is not None and open_run.spends_alone:
+            inner_steps = [inner_step for task in step.tasks for call in task.calls for inner_step in call.steps]
+            step.tokens = spent.tokens - open_run.tokens - sum(inner_step.tokens for inner_step in inner_steps)
+            step.cost = spent.cost - open_run.cost - sum(inner_step.cost for inner_step in inner_steps)
             open_run.tokens, open_run.cost = spent.tokens, spent.cost
         open_run.step, open_run.tasks, open_run.outcomes = None, {}, {}
 
     # -- checkpoints
 
     def _add_commit_ids(self, open_run: _OpenRun, checkpoint: Checkpoint) -> None:
-        """Add the id of a checkpoint that a run has made, and the ids in it."""
+        """Add the id of a checkpoint that a recorded run has produced, and the ids of its tasks."""
         if open_run.run.saver is not None:
             number, namespace = open_run.record.number, open_run.run.namespace
             self._ids.add_commit(checkpoint.id, number, namespace, checkpoint.step)
         self._add_task_ids(open_run.run, checkpoint)
 
     def _add_task_ids(self, run: Run, checkpoint: Checkpoint) -> None:
-        for task in (*checkpoint.frontier, *(held.task for held in checkpoint.deferred)):
+        for task in (*checkpoint.frontier, *(deferred.task for deferred in checkpoint.deferred)):
             self._ids.add_task(task)
-        # The tasks that would write the next input and the next `update_state`.
+        # The tasks to which the writes of the next input, and of the next `update_state`, will be attributed.
         self._ids.add_task(Task(START, NO_ARG, run.origin(checkpoint.id, checkpoint.step), 0))
         self._ids.add_task(Task(START, NO_ARG, checkpoint.id, 0))
 
     def _state(self, open_run: _OpenRun, after: Checkpoint) -> RecordedState:
-        """Return the record of a checkpoint: the differences from the previous state, and the frontier."""
+        """Return a record of the state after a superstep: the differences from the previous state, and the frontier."""
         saved = saved_form(open_run.run.program, after)
         before, values = open_run.values, saved.values
         changes: dict[str, Any] = {name: MISSING for name in before if name not in values}
@@ -382,20 +386,20 @@ class Recorder:
         return RecordedState(
             changes=self._snapshot(changes, "state"),
             frontier=self._snapshot(plain_tasks(saved.frontier), "frontier"),
-            held=self._snapshot(plain_held(saved.deferred), "held"),
+            deferred=self._snapshot(plain_deferred(saved.deferred), "deferred tasks"),
             joins=plain_joins(open_run.run.program, saved.joins),
         )
 
 
 def _caller_of(run: Run) -> str:
-    """Return the id of the task of the node that called a subgraph, directly or through a @task function."""
+    """Return the id of the task whose node called a subgraph, directly or through a @task function."""
     return str(run.metadata.get("parent_task", "")).partition(":")[0]
 
 
-def _find_effective(open_run: _OpenRun, end: RunOutcome, saved: SavedCheckpoint | None) -> set[str]:
-    """Return the tasks of an incomplete superstep whose outcomes had an effect: those that ended it, and saved ones.
+def _effective_tasks(open_run: _OpenRun, end: RunOutcome, saved: SavedCheckpoint | None) -> set[str]:
+    """Return the ids of the tasks of an incomplete superstep whose outcomes ended the run or were saved.
 
-    Tasks that were still running then may have reported an outcome, but the run did not wait for it.
+    Other tasks may have finished too, but only after the run had stopped waiting for them.
     """
     outcomes = open_run.outcomes
     failures = {task_id: outcome for task_id, outcome in outcomes.items() if isinstance(outcome, Failure)}

@@ -1,6 +1,6 @@
-"""The records of a recording: a tree of calls, their supersteps, the tasks of these, and the subgraphs that tasks call.
+"""The records in a recording. A call has supersteps, which have tasks, which may have called subgraphs.
 
-The names of the fields are part of the file format; those of the classes are not (see `file`).
+The names of the fields are part of the file format, except those that `file.py` translates. Class names are not.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ class Completed:
     """The task has a result."""
 
     writes: Any
+    """A dict of updates by field, or a list of `[field, update]` pairs."""
     targets: list[Any]
     goto: bool
+    """True if the node chose its targets itself, in a Command or as Sends; False if they follow from its edges."""
 
 
 @dataclass(slots=True)
@@ -45,7 +47,7 @@ class ForParent:
 
 
 RecordedOutcome = Completed | Interrupted | Failed | ForParent | None
-"""The outcome of a task; None if it was stopped because another one failed."""
+"""The outcome of a task; None if the task was stopped because another one failed."""
 
 
 @dataclass(slots=True)
@@ -54,14 +56,14 @@ class RecordedTask:
 
     node: str
     arg: Any
-    """The argument of a Send; NO_ARG if the input was read from the state."""
+    """The argument of a Send; NO_ARG if the node's input was read from the state."""
     id: str
     outcome: RecordedOutcome = None
     attempts: int = 1
     """The number of attempts; 0 if the result came from a cache."""
     journal: list[list[Any]] = field(default_factory=list[list[Any]])
-    """The completed steps of the task: the id of the called task within it (empty for the node itself), the name, the
-    ordinal, a fingerprint of the arguments, and the result."""
+    """A list for each completed step: the id of the @task call that made it, relative to this task (empty for the
+    node itself); the name of the step; its ordinal; a fingerprint of its arguments; its result."""
     calls: list[RecordedRun] = field(default_factory=list["RecordedRun"])
     """The runs of the subgraphs that the task called."""
 
@@ -73,11 +75,11 @@ class RecordedState:
     changes: dict[str, Any]
     """Differences from the previous state, by field, in the form in which checkpoints store them."""
     frontier: list[list[Any]]
-    """The node and the argument of each due task."""
-    held: list[list[Any]]
-    """The node of each deferred task, its argument, and whether it is gathered."""
+    """The due tasks, in the form of `plain_tasks`."""
+    deferred: list[list[Any]]
+    """The deferred tasks, in the form of `plain_deferred`."""
     joins: list[list[Any]]
-    """The starts of each incomplete join, its end, and the starts that have run."""
+    """The incomplete joins, in the form of `plain_joins`."""
     fingerprint: str = ""
     """A fingerprint of the whole state."""
 
@@ -92,7 +94,7 @@ class RecordedStep:
     """The resulting state; None if the superstep was not completed."""
     is_input: bool = False
     tokens: int = 0
-    """Tokens spent by the tasks, without those of subgraphs."""
+    """Tokens spent by the tasks, without the tokens spent in subgraphs."""
     cost: float = 0.0
     out_of_budget: bool = False
     """True if the superstep ran the fallback node of an exceeded budget."""
@@ -104,11 +106,13 @@ class RecordedEnd:
 
     status: str
     interrupts: list[str]
+    """The ids of the open interrupts."""
     node: str | None
+    """The node that failed, if one did."""
     error: list[str] | None
-    """The name of the class of the error, and its message."""
+    """The class name of the error, and its message."""
     stopped: list[str] | None = None
-    """`cancel` or `drain`, and the reason, if the run was asked to stop."""
+    """If the run was asked to stop: `cancel` or `drain`, and the reason."""
 
 
 @dataclass(slots=True)
@@ -119,9 +123,13 @@ class ExistingCheckpoint:
     step: int
     values: dict[str, Any]
     frontier: list[Any]
-    held: list[Any]
+    """The due tasks, in the form of `checkpoint.forms.plain_task`."""
+    deferred: list[Any]
+    """A list for each deferred task: the task in the same form, `gather`, and the sender."""
     joins: dict[str, list[str]]
+    """The nodes that have completed, by the key of the incomplete join."""
     reported: list[Any]
+    """`[field, update]` pairs that a subgraph reports to its caller."""
     source: str
     metadata: dict[str, Any]
     pending: list[Any]
@@ -130,15 +138,15 @@ class ExistingCheckpoint:
 
 @dataclass(slots=True)
 class RecordedRun:
-    """A run from its input to its end: a call of the recorded graph, or the run of a subgraph in a task."""
+    """A run: a call of the recorded graph, or a task's call of a subgraph."""
 
     number: int
     """The number of the call in the recording, from 1; a subgraph has the number of the outermost call."""
     graph: str
+    """The name of the graph."""
     version: str | None
     namespace: str
-    given: Any
-    """The input."""
+    input: Any
     thread_id: str | None
     branch: str
     checkpoint_id: str | None
@@ -154,31 +162,31 @@ class RecordedRun:
     keeps_calls: bool
     parent_task: str | None = None
     head: str | None = None
-    """The checkpoint at the head of the thread when the run began."""
-    found: list[ExistingCheckpoint] = field(default_factory=list[ExistingCheckpoint])
-    """The existing checkpoints on which the run depends."""
+    """The id of the checkpoint at the head of the thread when the run started; None if there was none."""
+    existing_checkpoints: list[ExistingCheckpoint] = field(default_factory=list[ExistingCheckpoint])
+    """The checkpoints that the run depends on and that no recorded run has saved."""
     steps: list[RecordedStep] = field(default_factory=list[RecordedStep])
-    rest: RecordedEnd | None = None
-    """The end; None if the run was abandoned, as when a stream is not read to its end."""
+    end: RecordedEnd | None = None
+    """None if the run was abandoned, for example because a stream was not read to its end."""
 
     @property
-    def has_begun(self) -> bool:
-        """True if the run was not refused before it began."""
-        return self.rest is not None or bool(self.steps)
+    def has_started(self) -> bool:
+        """False if the call raised an error before the run started."""
+        return self.end is not None or bool(self.steps)
 
     def normalize(self) -> None:
-        """Remove the records of abandoned work, and sort the calls of each task, which may have been concurrent."""
-        if self.rest is None and self.steps and self.steps[-1].after is None:
+        """Remove the records of abandoned work, and sort each task's calls of subgraphs, which may be concurrent."""
+        if self.end is None and self.steps and self.steps[-1].after is None:
             self.steps.pop()  # the run was abandoned in this superstep
         for step in self.steps:
             for task in step.tasks:
-                task.calls = sorted((call for call in task.calls if call.has_begun), key=lambda call: call.namespace)
+                task.calls = sorted((call for call in task.calls if call.has_started), key=lambda call: call.namespace)
                 for call in task.calls:
                     call.normalize()
 
 
 @dataclass(slots=True)
 class Recording:
-    """The contents of a file."""
+    """The contents of a file: the calls of the graph, in the order in which they started."""
 
     calls: list[RecordedRun]

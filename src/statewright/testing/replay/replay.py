@@ -1,28 +1,26 @@
-"""Replay of recorded runs by the current graph, without executing nodes, to detect changes in behaviour.
+"""Replay of recorded runs with the current graph, without executing nodes, to detect changes in behaviour.
 
-The core is the one that real runs use, `run_until_idle`; replay performs its effects in place of a driver. Most of a
-run is computed again by the current code and compared with the recording; the remainder is read from the file.
+Replay uses the core of real runs, `run_until_idle`, and performs its effects in place of a driver. The current code
+computes most of a run again, and the result is compared with the recording. The remainder is read from the file:
 
-*A call.* Computed: the input is checked, split into writes and applied; answers are matched to the open questions; an
-in-memory saver holds the thread. Read: the input, the limits and breakpoints of the call, and the checkpoints on the
-thread that no recorded call had saved.
+- *A call.* Computed: the input is checked, split into writes and applied, answers are matched to the open questions,
+  and an in-memory saver stores the thread. Read: the input, the limits and breakpoints of the call, and the checkpoints
+  on the thread that no recorded call had saved.
+- *A node.* Read: its writes, interrupts and error. Its targets are read if it returned them (in a Command or as Sends),
+  and must still be allowed. Otherwise they are computed: its conditional edges are evaluated on the current state. The
+  recorded journal and number of attempts are not used; they are for people who read the file.
+- *A subgraph that is a node.* Computed: its run is replayed in the same way, once for each attempt, and its result is
+  converted to writes.
+- *A graph that a node's function calls.* Computed if it is among `graphs`: its run is replayed. What the node made of
+  its result is read, with the writes of the node.
+- *A superstep.* Computed: the frontier, deferred tasks and joins, and the state, with the current channels and
+  reducers.
+- *The end.* Computed: the status, breakpoints, the recursion limit, and whether a budget is exceeded. Read: a request
+  to stop, and the tokens and costs that were spent.
 
-*A node.* Read: its writes, its interrupts, its error, and its targets if it returned them (in a Command or as Sends),
-which must still be allowed. Otherwise its targets are computed: conditional edges are evaluated again on the current
-state. Its journal and its attempts are in the file for human readers only.
-
-*A subgraph that is a node.* Computed: it is replayed in turn, and its result is converted to writes, once for each
-attempt. A graph that a node calls in its function is replayed too, if it is among `graphs`; how the node uses its
-result is read.
-
-*A superstep.* Computed: the state, by the current channels and reducers; the frontier, deferred tasks, joins.
-
-*The end.* Computed: the status, breakpoints, the recursion limit, budgets. Read: a request to stop, and the tokens and
-costs that were spent.
-
-A node that was renamed, with its former name in `aliases`, counts as the same. Untracked values are not recorded.
-States are not migrated: if the schema of the state changes, record the runs again. Reducers, conditional edges and
-channels are called, so they must be pure. Ids are those of the recording (`stable_ids`); times are not compared.
+If a node was renamed, its former name must be in its `aliases`. Untracked values are not recorded. States are not
+migrated: if the schema of the state changes, record the runs again. Reducers, conditional edges and channels are
+called, so they must be pure. The replay uses the ids of the recording (`stable_ids`). Times are not compared.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ class Replayed:
     """`completed`, `waiting`, `paused`, `failed`, `cancelled`; `abandoned` if a stream was not read to its end."""
     interrupts: tuple[Interrupt, ...]
     error: BaseException | None
-    """A StoredError if the class of the error is neither Python's nor Statewright's."""
+    """The error with which the run failed; a StoredError unless its class is built into Python or Statewright."""
     steps: tuple[tuple[str, ...], ...]
     """The nodes of each superstep."""
     unchecked: tuple[str, ...]
@@ -71,11 +69,12 @@ def replay(
     context: Any = None,
     serde: Serde | None = None,
 ) -> list[Replayed]:
-    """Replay the calls of a recording by the current graph, without running a node.
+    """Replay the calls of a recording with the current graph, without running a node.
 
-    `graphs` are the graphs that nodes call in their functions, matched by name; subgraphs that are nodes need not be
-    listed. `context` is for conditional edges with a context parameter. `serde` must know the same types as the one
-    used for recording. Raises ReplayMismatch if a run differs; NewerFormat and SerdeError for unreadable files.
+    `graphs` are the graphs that the functions of nodes call, and are matched by name; subgraphs that are nodes need not
+    be listed. `context` is passed to conditional edges that have a context parameter. `serde` must know the same types
+    as the serde that was used for recording. Raises ReplayMismatch if a run differs from its recording, and NewerFormat
+    or SerdeError if the file cannot be read.
     """
     recording = read_recording(file, app, serde=serde)
     inner = {graph.graph.name: graph for _, graph in subgraphs_of(app.graph, recurse=True)}
@@ -85,7 +84,7 @@ def replay(
 
 
 def _replay_call(playback: Playback, app: CompiledGraph, context: Any, recorded: RecordedRun) -> Replayed:
-    """Replay a call, with the saver that all calls of the replay share."""
+    """Replay one call of the graph."""
     playback.unchecked = {}
     program = app.program
     run = Run(
@@ -99,8 +98,8 @@ def _replay_call(playback: Playback, app: CompiledGraph, context: Any, recorded:
         control=RunControl(),
     )
     if recorded.saves and recorded.head is None and recorded.thread_id is not None:
-        playback.saver.delete_thread(recorded.thread_id)  # it was deleted between two recorded calls
-    outcome = RunPlayer(playback, run, recorded).play(recorded.given)
+        playback.saver.delete_thread(recorded.thread_id)  # the thread was deleted before this call
+    outcome = RunPlayer(playback, run, recorded).play(recorded.input)
     steps = tuple(tuple(task.node for task in step.tasks) for step in recorded.steps if not step.is_input)
     unchecked = tuple(playback.unchecked)
     if outcome is None:

@@ -1,8 +1,8 @@
 """Replay of a recorded run, from its input to its end.
 
-The player runs the generator of the core as a driver would, and answers `RunTasks` with outcomes from the file. It
-keeps an index into the recorded supersteps. Each event of the core (input applied, superstep finished) is compared with
-the record at this index.
+The player drives the core's generator as a driver would, but answers `RunTasks` with outcomes from the file. It counts
+the recorded supersteps that it has played. After the core has applied an input or the results of a superstep, the new
+state is compared with the record of that superstep.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run, SubgraphCall
 from statewright.runtime.invocation.run_config import RunConfig, RunPorts
 from statewright.runtime.lifecycle.turn import run_until_idle
-from statewright.testing.replay.checks import Renames, RunChecks, describe_end
+from statewright.testing.replay.checks import NodeRenamer, RunChecks, describe_end
 from statewright.testing.replay.forms import checkpoint_from_record, plain_tasks
 from statewright.testing.replay.mismatch import Position, ReplayMismatch
 from statewright.testing.replay.records import ExistingCheckpoint, RecordedRun, RecordedStep
@@ -44,16 +44,16 @@ class RunPlayer:
         self._checks = RunChecks(run.program, recorded, self._position)
         self._tasks = TaskPlayer(playback, run, self._checks, self._play_nested)
         self._index = 0
-        """Index of the next recorded superstep."""
+        """The index of the next recorded superstep."""
         self._current: RecordedStep | None = None
-        """The superstep whose outcomes the core has received and not applied yet."""
+        """The recorded superstep whose outcomes the core has received but not applied yet; None if there is none."""
         run.emitter = EventEmitter(
             [("input_applied", self._input_applied), ("superstep_finished", self._superstep_finished)]
         )
 
     def play(self, value: Any) -> RunOutcome | None:
         """Play the run and return its outcome; None if the recorded run was abandoned. Raises ReplayMismatch."""
-        for checkpoint in self._recorded.found:
+        for checkpoint in self._recorded.existing_checkpoints:
             self._restore(checkpoint)
         if all(step.is_input for step in self._recorded.steps):
             self._request_stop()
@@ -69,7 +69,7 @@ class RunPlayer:
                 if type(effect) is Stamp:
                     answer = self._stamp(effect.step)
                 elif type(effect) is RunTasks:
-                    if self._recorded.rest is None and self._index == len(self._recorded.steps):
+                    if self._recorded.end is None and self._index == len(self._recorded.steps):
                         return None
                     answer = self._play_tasks(effect)
                 else:
@@ -83,9 +83,10 @@ class RunPlayer:
         except StopIteration as stopped:
             return stopped.value
         except Exception as error:
-            end = self._recorded.rest
+            end = self._recorded.end
             message = f"{type(error).__name__}: {error}"
-            raise self._mismatch("the call is refused", end.status if end else "the run began", message) from error
+            recorded = f"the run stopped, {end.status}" if end is not None else "the run started"
+            raise self._mismatch("the call raises an error", recorded, message) from error
 
     # -- before the run
 
@@ -107,7 +108,7 @@ class RunPlayer:
                 checkpoint=checkpoint,
                 deltas=None,
                 source=cast(Any, existing.source),
-                run_id="found",
+                run_id="before-recording",
                 created_at=self._playback.clock.now(),
                 metadata=existing.metadata,
                 pending=pending,
@@ -116,39 +117,43 @@ class RunPlayer:
         )
 
     def _request_stop(self) -> None:
-        """Request the run to stop, if the recorded run was requested to."""
-        end, control = self._recorded.rest, self._run.control
+        """Ask the run to stop, if the recorded run was asked to stop."""
+        end, control = self._recorded.end, self._run.control
         if end is None or end.stopped is None or control is None:
             return
         kind, reason = end.stopped
         (control.request_cancel if kind == "cancel" else control.request_drain)(reason)
 
     def _advance_clock(self, next_index: int) -> None:
-        """Let the time of the budget elapse, if that ended or redirected the recorded run at this index."""
-        budget, steps, end = self._run.config.budget, self._recorded.steps, self._recorded.rest
+        """Advance the clock past the time limit of the budget, if the recorded run exceeded it before this superstep.
+
+        The budget then ends the run, or the superstep runs the fallback node of the budget.
+        """
+        budget, steps, end = self._run.config.budget, self._recorded.steps, self._recorded.end
         if budget is None or budget.max_seconds is None:
             return
         # Input is applied before the core checks the budget for the first superstep.
         index = next_index + 1 if next_index < len(steps) and steps[next_index].is_input else next_index
-        is_redirected = index < len(steps) and steps[index].out_of_budget
-        is_over = index == len(steps) and end is not None and (end.error or [""])[0].endswith(BudgetExceeded.__name__)
-        if is_redirected or is_over:
-            spending = self._run.spending  # starts counting when it is first read
-            missing = as_seconds(budget.max_seconds) - spending.seconds
-            self._playback.clock.advance(max(missing, 0.0))
+        ran_fallback = index < len(steps) and steps[index].out_of_budget
+        error = (end.error or [""])[0] if end is not None else ""
+        was_ended = index == len(steps) and error.endswith(BudgetExceeded.__name__)
+        if ran_fallback or was_ended:
+            spending = self._run.spending  # starts to measure the time when it is first read
+            remaining = as_seconds(budget.max_seconds) - spending.seconds
+            self._playback.clock.advance(max(remaining, 0.0))
 
     # -- supersteps
 
     def _stamp(self, step: int) -> tuple[str, datetime]:
-        """Return the stable id of the commit of a superstep, and the time."""
+        """Return the stable id of the checkpoint after a superstep, and the current time."""
         run = self._run
         return stable_commit_id(run.run_id, run.namespace, step), self._playback.clock.now()
 
     def _play_tasks(self, effect: RunTasks) -> StepOutcome:
-        """Return what a driver would answer: the outcomes of the tasks, which are recorded or computed."""
+        """Return the outcomes of the tasks, recorded or computed, in the form in which a driver would return them."""
         step = self._match_step(effect)
         position = self._position.at(step.number)
-        recorded = self._checks.renames.tasks(plain_tasks(step.tasks))
+        recorded = self._checks.renamer.rename_tasks(plain_tasks(step.tasks))
         self._checks.compare(position, "different tasks run", recorded, plain_tasks(effect.tasks))
         if self._index == len(self._recorded.steps) - 1:
             self._request_stop()
@@ -162,7 +167,7 @@ class RunPlayer:
         return outcomes, *self._stamp(step.number)
 
     def _match_step(self, effect: RunTasks) -> RecordedStep:
-        """Return the recorded superstep that corresponds to an effect."""
+        """Return the recorded superstep whose tasks the core asks to run."""
         steps, number = self._recorded.steps, effect.checkpoint.step + 1
         nodes = ", ".join(repr(task.node) for task in effect.tasks)
         if self._index == len(steps):
@@ -177,7 +182,7 @@ class RunPlayer:
     def _play_nested(
         self, recorded: RecordedRun, graph: CompiledGraph, branch: BranchKey | None, value: Any, call: SubgraphCall
     ) -> RunOutcome | None:
-        """Play the call of a graph by a task, and return its outcome; None if the recorded call was abandoned."""
+        """Play a task's call of a graph and return its outcome; return None if the recorded call was abandoned."""
         caller = self._run
         call.argument_is_state = True
         run = Run(
@@ -194,7 +199,7 @@ class RunPlayer:
             memory_callers=caller.memory_callers,
             spending=caller.spending if caller.config.budget is not None else caller.existing_spending,
         )
-        run.parent = run.caller = None  # played on its own: it must not save or stop its caller
+        run.parent = run.caller = None  # detached from its caller, because it must not save or stop the calling run
         return RunPlayer(self._playback, run, recorded).play(value)
 
     # -- events of the core
@@ -217,20 +222,20 @@ class RunPlayer:
 
 
 def _task_position(position: Position, tasks: Sequence[Task], index: int) -> Position:
-    """Return the position of a task, with its index if its node has several tasks."""
+    """Return the position of the task at an index of `tasks`, numbered if its node has several tasks."""
     nodes = [task.node for task in tasks]
     node = nodes[index]
     return position.at(position.superstep, node, nodes[:index].count(node) if nodes.count(node) > 1 else None)
 
 
 def config_from_record(recorded: RecordedRun, program: Program, config: RunConfig) -> RunConfig:
-    """Return the config of a run with the options of the recorded run."""
-    renames = Renames(program)
+    """Return a config in which the options of the recorded run replace those of `config`."""
+    renamer = NodeRenamer(program)
     return config._replace(
         budget=recorded.budget,
         durability="exit" if recorded.saves_on_exit else "sync",
-        breaks_before=frozenset(map(renames.node, recorded.breaks_before)),
-        breaks_after=frozenset(map(renames.node, recorded.breaks_after)),
+        breaks_before=frozenset(map(renamer.rename_node, recorded.breaks_before)),
+        breaks_after=frozenset(map(renamer.rename_node, recorded.breaks_after)),
         on_unfinished=cast("OnUnfinished | None", recorded.on_unfinished),
         keeps_calls=recorded.keeps_calls,
     )

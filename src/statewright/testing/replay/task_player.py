@@ -1,4 +1,8 @@
-"""Replay of a recorded task: its outcome is read from the file, or computed if its node is a graph."""
+"""Replay of recorded tasks.
+
+The outcome of a function node is read from the file. If the node is a graph, the recorded run of the graph is replayed
+instead, and the outcome is computed from it.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +44,12 @@ from statewright.testing.replay.records import Completed, Failed, ForParent, Int
 
 @dataclass(slots=True)
 class Playback:
-    """The state that all runs of a replay share."""
+    """The data that all runs of a replay share."""
 
     file: str
     serde: Serde
     graphs: Mapping[str, CompiledGraph]
-    """The graphs that can be replayed within a task, by name."""
+    """The graphs whose runs can be replayed within a task, by name."""
     saver: InMemorySaver = field(default_factory=InMemorySaver)
     clock: FakeClock = field(default_factory=FakeClock)
     unchecked: dict[str, None] = field(default_factory=dict[str, None])
@@ -53,7 +57,11 @@ class Playback:
 
 
 PlayNested = Callable[[RecordedRun, CompiledGraph, BranchKey | None, Any, SubgraphCall], RunOutcome | None]
-"""Plays the recorded run of a graph that a task has called."""
+"""Plays the recorded run of a graph that a task has called, and returns its outcome; None if it was abandoned.
+
+The arguments are the recorded run, the graph, the branch on which the run saves (None if it does not save), the input,
+and the call.
+"""
 
 
 class TaskPlayer:
@@ -66,7 +74,7 @@ class TaskPlayer:
         self._play_nested = play_nested
 
     def play(self, position: Position, task: Task, record: RecordedTask, checkpoint: Checkpoint) -> Outcome | None:
-        """Return the outcome of a task; None if it was stopped. Raises ReplayMismatch."""
+        """Return the outcome of a task; None if the recorded task was stopped. Raises ReplayMismatch."""
         node = self._run.program.nodes[task.node]
         scope = Scope(self._run, task, checkpoint)
         token = enter_scope(scope)
@@ -81,7 +89,7 @@ class TaskPlayer:
     def _restore_outcome(
         self, position: Position, scope: Scope, node: NodeProgram, record: RecordedTask
     ) -> Outcome | None:
-        """Return the recorded outcome of a function node, with its targets checked or computed again."""
+        """Return the recorded outcome of a task, with its targets checked or computed again."""
         task, recorded = cast(Task, scope.task), record.outcome
         if recorded is None:
             return None
@@ -92,7 +100,7 @@ class TaskPlayer:
         if isinstance(recorded, ForParent):
             return Failure(task, ParentCommand(recorded.command, *recorded.more))
         self._check_fields(position, recorded)
-        targets = [self._checks.renames.target(target) for target in recorded.targets]
+        targets = [self._checks.renamer.rename_target(target) for target in recorded.targets]
         result = restore_result((recorded.writes, targets, recorded.goto), task)
         if recorded.goto:
             if not is_error_handled(result):
@@ -122,7 +130,10 @@ class TaskPlayer:
     def _route(
         self, position: Position, scope: Scope, node: NodeProgram, result: TaskResult, recorded: list[Any]
     ) -> None:
-        """Evaluate the conditional edges of a node on the state after its writes."""
+        """Set the targets of a result: evaluate the conditional edges of the node on the state after its writes.
+
+        `recorded` are the recorded targets, for error messages.
+        """
         if not node.routes:
             return
         try:
@@ -137,12 +148,13 @@ class TaskPlayer:
 
     def _play_calls(self, scope: Scope, record: RecordedTask) -> None:
         """Play the graphs that the function of a node called."""
-        earlier = set[str]()
+        played_namespaces = set[str]()
         for call in record.calls:
             graph = self._playback.graphs.get(call.graph)
             if graph is None:
                 self._playback.unchecked[call.graph] = None
                 continue
+            # The graph's namespace contains the calling task, unless the graph keeps its own state on the thread.
             caller, is_own = scope.run, record.id in call.namespace
             branch: BranchKey | None = None
             if call.saves and caller.branch_key is not None:
@@ -151,20 +163,21 @@ class TaskPlayer:
                     caller.open_namespaces.add(call.namespace)
             subgraph_call = begin_call(scope, graph.program, "call" if is_own else "thread")
             subgraph_call.namespace = call.namespace
-            subgraph_call.is_retry = call.namespace in earlier and bool(call.steps) and call.steps[0].is_input
-            earlier.add(call.namespace)
-            self._play_nested(call, graph, branch, call.given, subgraph_call)
+            is_repeated = call.namespace in played_namespaces
+            subgraph_call.is_retry = is_repeated and bool(call.steps) and call.steps[0].is_input
+            played_namespaces.add(call.namespace)
+            self._play_nested(call, graph, branch, call.input, subgraph_call)
 
     def _play_subgraph(
         self, position: Position, scope: Scope, node: NodeProgram, record: RecordedTask
     ) -> Outcome | None:
-        """Return the outcome of a node that is a graph. The graph is played once for each attempt."""
+        """Return the outcome of a task whose node is a graph. The graph is played once for each recorded attempt."""
         outcome: Outcome | None = None
         for call in record.calls:
             attempt = Scope(scope.run, scope.task, scope.checkpoint)
             outcome = self._play_attempt(position, attempt, node, call)
         recorded = record.outcome
-        # A timeout or a cancellation is caused from outside the graph, so the replay does not fail like the recording.
+        # A timeout or a cancellation comes from outside the graph, so the replay of the graph does not reproduce it.
         failed_from_outside = isinstance(recorded, Failed) and not isinstance(outcome, Failure)
         if outcome is None or recorded is None or failed_from_outside:
             return self._restore_outcome(position, scope, node, record)
@@ -172,7 +185,7 @@ class TaskPlayer:
         return outcome
 
     def _play_attempt(self, position: Position, scope: Scope, node: NodeProgram, call: RecordedRun) -> Outcome | None:
-        """Play an attempt at a node that is a graph; return None if the recorded attempt was abandoned."""
+        """Play one attempt at a node that is a graph; return None if the recorded attempt was abandoned."""
         run, task = scope.run, cast(Task, scope.task)
         program, definition = run.program, node.node
         assert definition is not None
@@ -198,7 +211,7 @@ class TaskPlayer:
 
 
 class _Abandoned(BaseException):
-    """Raised within the node of a subgraph whose recorded call was abandoned."""
+    """Raised in place of a subgraph's result, because its recorded run was abandoned."""
 
 
 class _PlayedSubgraph:
@@ -213,7 +226,7 @@ class _PlayedSubgraph:
         self.passes_state_on = graph.passes_state_on
 
     def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
-        """Return or raise what `CompiledGraph.call_within` would."""
+        """Return or raise what `CompiledGraph.call_within` returned or raised in the recorded run."""
         scope, graph = self._scope, self._graph
         call = begin_call(scope, graph.program, memory)
         branch = call_branch_key(scope, call.namespace, memory, keep=scope.run.config.keeps_calls)

@@ -1,4 +1,4 @@
-"""The clock of a `TestService`, which advances in jumps and lists the times that runs wait for."""
+"""The clock of a `TestService`, which advances in jumps and lists the times for which runs are waiting."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ HOUSEKEEPING: Final = frozenset(
         "statewright.store.port",
     }
 )
-"""Modules that schedule periodic calls, which no run waits for."""
-_INSTANT: Final = timedelta(microseconds=1)
+"""Modules whose scheduled calls are periodic maintenance, for which no run is waiting."""
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class ServiceClock(FakeClock):
     """A clock that advances only in jumps, each to a time at which something is due."""
 
-    requests = 0
-    """The number of calls that were ever scheduled, without housekeeping."""
+    scheduled_calls = 0
+    """The number of calls that were ever scheduled, without those of housekeeping."""
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Alarm:
         alarm = super().call_later(seconds, callback)
         if not _is_housekeeping(alarm):
-            self.requests += 1
+            self.scheduled_calls += 1
         return alarm
 
     def wait_times(self) -> list[datetime]:
-        """Return the times that runs wait for, in order."""
+        """Return the times for which runs are waiting, in order."""
         with self._lock:
             alarms = [alarm for alarm in self._alarms if alarm.callback is not None and not _is_housekeeping(alarm)]
         return [self._instant_of(due) for due in sorted(alarm.due for alarm in alarms)]
@@ -46,24 +46,27 @@ class ServiceClock(FakeClock):
         """Return the first time, in whole microseconds, that is at least this many seconds after the start."""
         span = timedelta(seconds=seconds)
         while span.total_seconds() < seconds:
-            span += _INSTANT
+            span += _MICROSECOND
         return self._start + span
 
     def jump_to(self, instant: datetime) -> None:
-        """Set the time, and make the calls that are due then. An earlier time is ignored."""
+        """Set the time, and make the calls that are due then. A time in the past is ignored.
+
+        Calls that these calls schedule are made in a later jump, even if they are due immediately.
+        """
         self._elapsed = max(self._elapsed, (instant - self._start).total_seconds())
         while self.now() < instant:  # converting the instant to float seconds may round it down
-            self._elapsed = max(self._elapsed + _INSTANT.total_seconds(), nextafter(self._elapsed, inf))
-        for alarm in self._due():
+            self._elapsed = max(self._elapsed + _MICROSECOND.total_seconds(), nextafter(self._elapsed, inf))
+        for alarm in self._pop_due_alarms():
             alarm.ring()
 
-    def _due(self) -> list[Alarm]:
-        """Remove and return the alarms that are due now, in order. Those that callbacks add wait for the next jump."""
-        due: list[Alarm] = []
+    def _pop_due_alarms(self) -> list[Alarm]:
+        """Remove and return the alarms that are due now, in order."""
+        due_alarms: list[Alarm] = []
         with self._lock:
             while self._alarms and self._alarms[0].due <= self._elapsed:
-                due.append(heapq.heappop(self._alarms))
-        return due
+                due_alarms.append(heapq.heappop(self._alarms))
+        return due_alarms
 
 
 def _is_housekeeping(alarm: Alarm) -> bool:

@@ -18,7 +18,7 @@ Settle = Callable[[], Awaitable[None]]
 
 
 class Exchange:
-    """A request to an application, and the response, which is read while it arrives."""
+    """A request to an application, and its response, whose body can be read while the application sends it."""
 
     def __init__(self, app: App, request: httpx.Request, body: bytes) -> None:
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
@@ -50,18 +50,18 @@ class Exchange:
             self._chunks.put_nowait(message["body"])
 
     async def head(self) -> dict[str, Any]:
-        """Return the message with the status and the headers, once the application has sent it."""
+        """Wait for the ASGI message with the status and the headers, and return it."""
         return await self._head
 
     async def next_chunk(self) -> bytes:
-        """Return the next chunk of the body; empty at the end."""
+        """Return the next chunk of the body; b"" at its end."""
         chunk = await self._chunks.get()
         if not chunk:
-            self._chunks.put_nowait(b"")  # for further calls
+            self._chunks.put_nowait(b"")  # so that further calls return b"" too
         return chunk
 
     async def aclose(self) -> None:
-        """Signal a disconnect to the application, and cancel it."""
+        """Tell the application that the client has disconnected, and cancel it."""
         self._disconnected.set()
         self._task.cancel()
         with suppress(asyncio.CancelledError):
@@ -85,8 +85,8 @@ def _scope(request: httpx.Request) -> dict[str, Any]:
     }
 
 
-class InProcess(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Passes requests to an application on its own event loop, and waits after each until the service is idle."""
+class InProcessTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Calls an application on its own event loop; after each request, it waits until the service is idle."""
 
     def __init__(self, app: App, thread: LoopThread, settle: Settle) -> None:
         self._app = app
@@ -103,14 +103,14 @@ class InProcess(httpx.BaseTransport, httpx.AsyncBaseTransport):
         exchange = Exchange(self._app, request, body)
         head = await exchange.head()
         headers = list(head["headers"])
-        # A stream is read while the service works, so its reader must not wait until the service is idle.
+        # An event stream is read while the service works, so its reader must not wait until the service is idle.
         if (b"content-type", b"text/event-stream; charset=utf-8") not in headers:
             await self._settle()
         return httpx.Response(head["status"], headers=headers, stream=_Chunks(exchange, self._thread))
 
 
 class _Chunks(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """The body of a response, for blocking and async clients."""
+    """The body of a response, for clients with blocking or async methods."""
 
     def __init__(self, exchange: Exchange, thread: LoopThread) -> None:
         self._exchange = exchange

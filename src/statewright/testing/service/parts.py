@@ -1,4 +1,4 @@
-"""The parts of a `TestService`: a service, its storage, its clock, and the detection of idleness."""
+"""The parts of a `TestService`: the service, its storage, its clock, and the detector that waits until it is idle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from statewright.testing.service.idle import IdleDetector
 from statewright.testing.service.watch import TaskWatch, WatchedLedger, WatchedService
 
 if TYPE_CHECKING:
-    from statewright.testing.service.in_process import InProcess
+    from statewright.testing.service.in_process import InProcessTransport
 
 WORKSPACE: Final = DEFAULT_WORKSPACE
 URL: Final = "http://127.0.0.1:8123"
@@ -26,9 +26,10 @@ URL: Final = "http://127.0.0.1:8123"
 
 
 class ServiceParts:
-    """A service with its test doubles. The coroutines must run on the event loop of `thread`.
+    """A service and the clock, ledger and instrument that observe it.
 
-    `options` are passed to `Service`.
+    Data is stored in the SQLite file at `path`, or in memory if `path` is None. `options` are passed to `Service`.
+    Coroutines of this class must run on the event loop of `thread`.
     """
 
     def __init__(
@@ -42,22 +43,24 @@ class ServiceParts:
     ) -> None:
         self.clock = ServiceClock() if start is None else ServiceClock(start)
         self.thread = LoopThread("statewright-test-service")
-        self._closing = ExitStack()
-        self._stack = AsyncExitStack()
+        self._storage = ExitStack()
+        """Closes the database."""
+        self._running = AsyncExitStack()
+        """Stops the application and the service."""
         ledger, saver = self._open_storage(path)
         self.ledger = WatchedLedger(ledger)
         tasks = TaskWatch(self.clock)
         options = {**options, "instruments": [tasks, *options.get("instruments", ())]}
         self.service = WatchedService(catalog, ledger=self.ledger, saver=saver, clock=self.clock, **options)
         self.idle = IdleDetector(self.service, self.ledger, self.clock, tasks, patience)
-        self._transport: InProcess | None = None
+        self._transport: InProcessTransport | None = None
 
     def _open_storage(self, path: str | os.PathLike[str] | None) -> tuple[Ledger, WorkspaceCheckpointer]:
         if path is None:
             return InMemoryLedger(), InMemorySaver(checks_values=True)
         from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 
-        database = self._closing.enter_context(SqliteDatabase(path))
+        database = self._storage.enter_context(SqliteDatabase(path))
         return SqliteLedger(database), SqliteSaver(database)
 
     # -- start and end
@@ -66,29 +69,30 @@ class ServiceParts:
         """Start the service."""
         await ensure_default_workspace(self.ledger, self.clock.now())
         await self.service.start_working()
-        # At that time, running nodes wait for the clock, which stands still, so a grace period would not help them.
-        self._stack.push_async_callback(self.service.stop, 0.0)
+        # Nodes that are still running when the service stops wait for the clock, which no longer advances, so they
+        # would not end within a grace period.
+        self._running.push_async_callback(self.service.stop, 0.0)
         await self.idle.settle()
 
     async def close(self) -> None:
         """Stop the service; running nodes are abandoned."""
-        await self._stack.aclose()
+        await self._running.aclose()
 
     def release(self) -> None:
         """Stop the thread and close the database."""
         self.thread.stop()
-        self._closing.close()
+        self._storage.close()
 
-    async def transport(self) -> InProcess:
-        """Return the transport for clients; the application is created on first use."""
+    async def transport(self) -> InProcessTransport:
+        """Return the transport for HTTP clients; the application is created on first use."""
         if self._transport is None:
             from statewright.client.connection import import_httpx
             from statewright.server import ServerSettings, create_app
 
-            import_httpx()  # raises MissingLibrary, where the next import would raise a plain ImportError
-            from statewright.testing.service.in_process import InProcess
+            import_httpx()  # raises MissingLibrary if httpx is not installed; the next import would raise ImportError
+            from statewright.testing.service.in_process import InProcessTransport
 
             app = create_app(self.service, settings=ServerSettings(auth="none"))
-            await self._stack.enter_async_context(app.router.lifespan_context(app))
-            self._transport = InProcess(app, self.thread, self.idle.settle)
+            await self._running.enter_async_context(app.router.lifespan_context(app))
+            self._transport = InProcessTransport(app, self.thread, self.idle.settle)
         return self._transport

@@ -1,8 +1,9 @@
 """A service that runs in the process of a test, with a clock that can skip to the next timer.
 
-Each call returns when the service is idle: nothing more can happen without time passing. So a test reads like a
-sequential program: start a run, inspect it, let a year pass, inspect it again. The operations are coroutines on the
-event loop of the service; each is defined once, for blocking and for async use.
+Each call returns when the service is idle, which means that nothing more can happen until time passes or input arrives.
+A test therefore reads like a sequential program: start a run, inspect it, let a year pass, inspect it again. Operations
+are coroutines on the event loop of the service. Each is defined once, and `_Operation` makes a blocking and an async
+method of it.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 F = TypeVar("F", covariant=True)
-Work = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
+"""Sync or Async: whether the methods block or return coroutines."""
 
 
 class StartOptions(TypedDict, total=False):
@@ -66,9 +67,9 @@ class StartOptions(TypedDict, total=False):
 class _Operation(Generic[P, T]):
     """A method that blocks in a `TestService`, and is a coroutine function in an `AsyncTestService`."""
 
-    def __init__(self, work: Work[P, T]) -> None:
-        self._work = work
-        functools.update_wrapper(self, work)  # pyright: ignore[reportArgumentType]
+    def __init__(self, coroutine_function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> None:
+        self._coroutine_function = coroutine_function
+        functools.update_wrapper(self, coroutine_function)  # pyright: ignore[reportArgumentType]
 
     @overload
     def __get__(self, instance: None, owner: Any) -> Self: ...
@@ -80,22 +81,22 @@ class _Operation(Generic[P, T]):
         if instance is None:
             return self
 
-        @functools.wraps(self._work)
+        @functools.wraps(self._coroutine_function)
         def method(*args: Any, **kwargs: Any) -> Any:
-            return instance._call(self._work(instance, *args, **kwargs))
+            return instance._call(self._coroutine_function(instance, *args, **kwargs))
 
         return method
 
 
 class Operations(Generic[F]):
-    """The operations of both kinds of test services. F is Sync or Async."""
+    """The operations of `TestService` (F is Sync) and `AsyncTestService` (F is Async)."""
 
     def __init__(self, parts: ServiceParts) -> None:
         self._parts = parts
 
     @property
     def clock(self) -> Any:
-        """The clock of the service: `now()` is the current time. Advance it only by the methods of the service."""
+        """The clock of the service: `now()` returns its current time. Advance it only with methods of this service."""
         return self._parts.clock
 
     # -- runs
@@ -104,7 +105,7 @@ class Operations(Generic[F]):
     async def start(
         self,
         graph: str | None = None,
-        input: Any = None,  # noqa: A002  # the name in the whole API
+        input: Any = None,  # noqa: A002  # the whole API uses this name
         **options: Unpack[StartOptions],
     ) -> Run:
         """Start a run of a graph or definition, and return it once the service is idle."""
@@ -119,7 +120,10 @@ class Operations(Generic[F]):
 
     @_Operation
     async def run_to_rest(self, run: Run | str) -> Run:
-        """Let time pass until a run has ended, is paused or waits for input, and return it."""
+        """Let time pass until a run has ended, is paused, or is waiting for something other than a timer.
+
+        Return its record.
+        """
         while True:
             current = await self._load_when_idle(run)
             if current.status in ENDED or current.status is RunStatus.PAUSED:
@@ -131,30 +135,34 @@ class Operations(Generic[F]):
 
     @_Operation
     async def signal(self, run: Run | str, type: str, payload: Any = None) -> Run:  # noqa: A002
-        """Send a signal to a run, which need not wait for it yet."""
+        """Send a signal to a run, which need not be waiting for it yet."""
         await self._parts.service.signal(WORKSPACE, _id_of(run), type, {} if payload is None else payload)
         return await self._load_when_idle(run)
 
     @_Operation
     async def answer(self, run: Run | str, value: Any) -> Run:
-        """Answer the open questions of a run. `value` maps their ids to answers, or answers the only question."""
+        """Answer the open questions of a run.
+
+        `value` is a dict of answers by the ids of questions, or the answer to the only open question. Raises
+        InvalidRequest if it is neither.
+        """
         questions = [wait.id for wait in await self._list_waits(run) if wait.kind == "question"]
         await self._parts.service.answer(WORKSPACE, _id_of(run), _answers(questions, value))
         return await self._load_when_idle(run)
 
     @_Operation
     async def approve(self, run: Run | str, *, by: str | None = None) -> Run:
-        """Approve the pending approval of a run."""
+        """Approve the pending approval of a run. Raises InvalidRequest unless there is exactly one."""
         return await self._decide(run, "approved", by)
 
     @_Operation
     async def reject(self, run: Run | str, *, by: str | None = None) -> Run:
-        """Reject the pending approval of a run."""
+        """Reject the pending approval of a run. Raises InvalidRequest unless there is exactly one."""
         return await self._decide(run, "rejected", by)
 
     @_Operation
     async def edit(self, run: Run | str, content: Any, *, by: str | None = None) -> Run:
-        """Approve the pending approval of a run, with edited content."""
+        """Approve the pending approval of a run, with edited content. Raises InvalidRequest as `approve` does."""
         return await self._decide(run, "edited", by, edited_content=content)
 
     async def _decide(self, run: Run | str, decision: str, by: str | None, **content: Any) -> Run:
@@ -162,8 +170,8 @@ class Operations(Generic[F]):
         approvals: Sequence[Approval] = await aresolve(self._parts.ledger.find(Approval, condition))
         if len(approvals) != 1:
             raise InvalidRequest(
-                f"Run {_id_of(run)} waits for {len(approvals)} approvals, not for one. Decide each of them by its id, "
-                f"with `service.client.approvals`."
+                f"Run {_id_of(run)} is waiting for {len(approvals)} approvals, not for one. If there are several, "
+                f"decide each of them by its id, with `service.client.approvals`."
             )
         await self._parts.service.decide(WORKSPACE, approvals[0].id, decision, decided_by=by, **content)
         return await self._load_when_idle(run)
@@ -194,12 +202,12 @@ class Operations(Generic[F]):
 
     @_Operation
     async def send_event(self, name: str, payload: Any = None, *, key: str | None = None) -> ReceivedEvent:
-        """Send an event to the runs that wait for it, and start the graphs that it triggers."""
-        sent = await self._parts.service.send_event(WORKSPACE, name, {} if payload is None else payload, key=key)
+        """Send an event to the runs that are waiting for it, and start the graphs that it triggers."""
+        event = await self._parts.service.send_event(WORKSPACE, name, {} if payload is None else payload, key=key)
         await self._parts.idle.settle()
-        return sent
+        return event
 
-    # -- views
+    # -- records of a run
 
     @_Operation
     async def steps(self, run: Run | str) -> Sequence[StepRun]:
@@ -235,13 +243,16 @@ class Operations(Generic[F]):
     async def skip_to_next_timer(self) -> datetime | None:
         """Let time pass until the next timer, retry, schedule or delivery is due, and do all work that is due then.
 
-        Return the time; None if nothing waits for a time.
+        Return the time at which it was due; None if nothing is waiting for a time.
         """
         return await self._skip()
 
     @_Operation
     async def advance(self, by: Duration) -> None:
-        """Let time pass; work that falls due is done in order."""
+        """Let a duration pass, and do the work that falls due meanwhile, in order.
+
+        Raises ValueError for a negative duration.
+        """
         seconds = as_seconds(by)
         if seconds < 0:
             raise ValueError(f"Time cannot go back: {by!r}.")
@@ -273,7 +284,10 @@ def _id_of(run: Run | str) -> str:
 
 
 def _answers(questions: Sequence[str], value: Any) -> dict[str, Any]:
-    """Return answers by the ids of questions; a value that is not such a mapping is the answer to the only question."""
+    """Return the answers in a value, by the ids of the questions.
+
+    A value that is not a mapping from these ids is the answer to the only question.
+    """
     if isinstance(value, Mapping):
         answers = dict(cast("Mapping[str, Any]", value))
         if answers and set(answers) <= set(questions):
@@ -286,12 +300,12 @@ def _answers(questions: Sequence[str], value: Any) -> dict[str, Any]:
 
 
 class TestService(Operations[Sync]):
-    """A service for tests. In `with`, its methods block; `async with` yields an `AsyncTestService`.
+    """A service for tests. In a `with` block its methods block; `async with` yields an `AsyncTestService`.
 
-    Data is in memory, or in the SQLite file at `path`. Time begins at `start`, and passes only in `advance`,
-    `skip_to_next_timer` and `run_to_rest`. `handlers` are called by task steps of definitions, `models` by llm steps,
-    and `tools` are available to these models. A call raises TimeoutError if the service is not idle within `patience`
-    real seconds. Other options are those of `Service`: `store`, `instruments`, `logs`.
+    Data is stored in the SQLite file at `path`, or in memory if `path` is None. The clock starts at `start`, and time
+    passes only in `advance`, `skip_to_next_timer` and `run_to_rest`. Task steps of definitions call `handlers`, llm
+    steps call `models`, and these models can call `tools`. A call raises TimeoutError if the service is not idle within
+    `patience` real seconds. Other keyword arguments are passed to `Service`: `store`, `instruments`, `logs`.
     """
 
     __test__: ClassVar[bool] = False
@@ -309,7 +323,7 @@ class TestService(Operations[Sync]):
         settings: ServiceSettings | None = None,
         webhooks: WebhookSettings | None = None,
         patience: float = PATIENCE,
-        **service: Any,
+        **service_options: Any,
     ) -> None:
         catalog = Catalog(
             handlers=handlers if isinstance(handlers, Handlers) else Handlers(handlers), models=models, tools=tools
@@ -318,11 +332,11 @@ class TestService(Operations[Sync]):
             catalog.serve(name, graph)
         for definition in definitions:
             catalog.serve_steps(definition)
-        options = {**service, "settings": settings, "webhooks": webhooks}
+        options = {**service_options, "settings": settings, "webhooks": webhooks}
         super().__init__(ServiceParts(catalog, path=path, start=start, patience=patience, options=options))
 
-    def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._parts.thread.submit(work).result()
+    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self._parts.thread.submit(coroutine).result()
 
     @functools.cached_property
     def client(self) -> Client:
@@ -357,8 +371,8 @@ class TestService(Operations[Sync]):
 class AsyncTestService(Operations[Async]):
     """A service for tests with async methods, which `async with TestService(...)` yields."""
 
-    async def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        return await asyncio.wrap_future(self._parts.thread.submit(work))
+    async def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.wrap_future(self._parts.thread.submit(coroutine))
 
     @functools.cached_property
     def client(self) -> AsyncClient:

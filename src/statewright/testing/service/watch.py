@@ -1,4 +1,4 @@
-"""Observers of a service: wrappers and an instrument by which `IdleDetector` notices activity."""
+"""Observers by which `IdleDetector` notices activity in a service: an instrument, and wrappers that count calls."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class WatchedLedger:
         self._lock = threading.Lock()
         self.writes = 0
         self.claims = 0
-        """The number of claims so far, which is also the number of the last one."""
+        """The number of claims so far. Claims are numbered from 1."""
         self.last_empty_claim = 0
-        """The number of the last claim that returned no run."""
+        """The number of the last claim that returned no run; 0 if there was none."""
 
     def write(self, changes: Sequence[Change]) -> MaybeFuture[None]:
         self.writes += 1
@@ -59,16 +59,16 @@ class WatchedLedger:
 
 @dataclass(slots=True)
 class RunningTask:
-    """A task that is running, or between two attempts."""
+    """A task that has started and not finished; it may be waiting between two attempts."""
 
     run_id: str
     node: str | None
-    until: float | None = None
-    """The time of the next attempt, by `Clock.monotonic`, if one has failed."""
+    next_attempt_at: float | None = None
+    """The time of the next attempt, by `Clock.monotonic`; None if no attempt has failed."""
 
 
 class TaskWatch(Instrument):
-    """An instrument that tracks the running tasks, and which of them wait for their next attempt."""
+    """An instrument that tracks the running tasks and the times of their next attempts."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -97,7 +97,7 @@ class TaskWatch(Instrument):
             self.event_count += 1
             task = self._running.get((event.run_id, event.task_id))
             if task is not None:
-                task.until = self._clock.monotonic() + event.data[1]
+                task.next_attempt_at = self._clock.monotonic() + event.data[1]
 
     def on_model_called(self, event: Event) -> None:
         self.event_count += 1
@@ -106,19 +106,20 @@ class TaskWatch(Instrument):
         self.event_count += 1
 
     def running(self, run_ids: Sequence[str]) -> list[RunningTask]:
-        """Return the running tasks of some runs."""
+        """Return the running tasks of the given runs."""
         with self._lock:
             return [task for task in self._running.values() if task.run_id in run_ids]
 
 
 @dataclass(slots=True)
 class WatchedTask:
-    """Wraps a background task to count its sweeps."""
+    """Wraps a background task to number its sweeps, from 1."""
 
     task: BackgroundTask
     started: int = 0
+    """The number of the sweep that started last."""
     ended: int = 0
-    """The number of the last completed sweep."""
+    """The number of the sweep that ended last."""
 
     async def sweep(self, now: datetime) -> datetime | None:
         self.started += 1
@@ -135,9 +136,10 @@ class WatchedTask:
 
 
 class WatchedService(Service):
-    """A service whose background tasks are watched."""
+    """A service whose background tasks are wrapped in `WatchedTask`."""
 
     watched: list[WatchedTask]
+    """The background tasks."""
 
     def _background_tasks(self) -> list[BackgroundTask]:
         self.watched = [WatchedTask(task) for task in super()._background_tasks()]

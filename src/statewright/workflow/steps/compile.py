@@ -66,9 +66,11 @@ from statewright.workflow.steps.template import is_true
 class StepRetry(RetryPolicy):
     """Exponential backoff with a cap and up to 50 % jitter."""
 
-    def delay(self, attempt: int, chance: float) -> float:
+    def delay(self, attempt: int, random_number: float) -> float:
         initial, longest = as_seconds(self.initial_interval), as_seconds(self.max_interval)
-        return half_jitter(backoff(attempt, initial=initial, longest=longest, factor=self.backoff_factor), chance)
+        return half_jitter(
+            backoff(attempt, initial=initial, longest=longest, factor=self.backoff_factor), random_number
+        )
 
 
 def make_retry_policy(retry: Retry) -> RetryPolicy | None:

@@ -10,7 +10,7 @@ import pytest
 from statewright import START, InMemorySaver, RunControl
 from statewright.checkpoint import Checkpoint
 from statewright.errors import InvalidUpdateError, NamespaceBusy
-from statewright.graph.answer import SubgraphResult
+from statewright.graph.node_output import SubgraphResult
 from statewright.runtime.core.subgraph import collect_changes, common_fields, subgraph_calls
 from statewright.runtime.invocation.attempt import Attempt
 from statewright.runtime.invocation.outcome import RunOutcome

@@ -77,7 +77,7 @@ def wrong_statement(folder: Path) -> sqlite3.Error:
 @pytest.mark.parametrize(
     ("fault", "kind", "message"),
     [
-        (full_disk, StorageFull, "no room left for runs.db.*Make room"),
+        (full_disk, StorageFull, "no space left for runs.db.*Free some space"),
         (locked_file, StorageLocked, "Another process has runs.db locked.*Try again"),
         (not_a_database, DamagedDatabase, "runs.db is damaged: file is not a database"),
         (truncated_file, DamagedDatabase, "runs.db is damaged"),

@@ -1,6 +1,6 @@
 """The conformance suite for checkpointers.
 
-Derive from it, and pytest collects its tests:
+Derive a class from `CheckpointerConformance`, and pytest collects its tests:
 
     class TestMySaver(CheckpointerConformance):
         def make_saver(self):

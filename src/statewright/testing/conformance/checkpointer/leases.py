@@ -1,4 +1,4 @@
-"""Tests of leases: one run at a time writes to a thread."""
+"""Tests of leases, which ensure that only one run at a time writes to a thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from statewright.testing.conformance.checkpointer.samples import (
 
 
 class LeaseTests(CheckpointerSuite):
-    """A thread has at most one holder, and a write by any other caller changes the epoch of the thread."""
+    """A thread has at most one lease holder, and a write by any other caller changes the epoch of the thread."""
 
     def test_a_held_thread_cannot_be_claimed_by_another_owner(self) -> None:
         saver = self.make_saver()
@@ -154,5 +154,5 @@ def _commit_and_release(saver: Checkpointer, head: CheckpointId) -> None:
 
 
 def _write_after_expiry(saver: Checkpointer, head: CheckpointId) -> None:
-    """Write as a holder that was suspended beyond its lease, before another owner claims the thread."""
+    """Write as a holder whose lease has expired, before another owner claims the thread."""
     resolve(saver.save_results(MAIN, head, Pending(paused=True), hold=lease_request("first", after=10)))

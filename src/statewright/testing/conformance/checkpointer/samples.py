@@ -1,4 +1,4 @@
-"""Sample commits, leases and logs, reading helpers, and the base class of the checkpointer suites."""
+"""Sample commits, lease requests and logs, helpers for reading, and the base class of the checkpointer suites."""
 
 from __future__ import annotations
 
@@ -67,13 +67,16 @@ def write_commit(saver: Checkpointer, parent: str | None, **fields: Any) -> Chec
 def lease_request(
     owner: str, *, after: float = 0.0, seconds: float | None = 60.0, claims: bool = False
 ) -> LeaseRequest:
-    """Return a request, made `after` seconds after NOW, for a lease of `seconds`, or to release the thread if None."""
+    """Return a request for a lease of `seconds`, or a request to release the thread if `seconds` is None.
+
+    It is made `after` seconds after NOW.
+    """
     now = NOW + timedelta(seconds=after)
     return LeaseRequest(owner, now, None if seconds is None else now + timedelta(seconds=seconds), claims)
 
 
 def make_log(run_id: str, *nodes: str) -> Log:
-    """Return a log with an event for each node, by default for the node `a`."""
+    """Return a log with one event for each node; without nodes, an event for the node `a`."""
     return Log(run_id, NOW, tuple(("task_finished", 1, node, None, None) for node in nodes or ("a",)))
 
 

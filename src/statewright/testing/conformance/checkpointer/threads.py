@@ -1,4 +1,4 @@
-"""Tests of logs, histories, branches, namespaces and whole threads."""
+"""Tests of event logs, histories, branches, namespaces, and operations on whole threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from statewright.testing.conformance.checkpointer.samples import (
 
 
 class ThreadTests(CheckpointerSuite):
-    """Lists are complete and ordered; branches, namespaces and threads are separate."""
+    """Lists are complete and in order, and branches, namespaces and threads do not affect each other."""
 
     def test_events_are_numbered_by_run_and_written_with_their_commit(self) -> None:
         saver = self.make_saver()
@@ -61,7 +61,8 @@ class ThreadTests(CheckpointerSuite):
 
     def test_ids_are_compared_exactly(self) -> None:
         saver = self.make_saver()
-        # Three spellings of the same bytes, which a saver that stores ids as bytes must not confuse.
+        # `bytes.fromhex` converts all three ids to the same bytes. A saver that stores ids as bytes must not confuse
+        # them.
         lower, upper = CheckpointId("ab" * 16), CheckpointId("AB" * 16)
         spaced = CheckpointId(" ".join(["ab"] * 16))
         for n, checkpoint_id in enumerate((lower, spaced)):

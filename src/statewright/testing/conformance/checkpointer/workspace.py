@@ -1,6 +1,6 @@
 """The conformance suite for checkpointers with workspaces.
 
-Derive from it, and pytest collects its tests:
+Derive a class from `WorkspaceCheckpointerConformance`, and pytest collects its tests:
 
     class TestMySaver(WorkspaceCheckpointerConformance):
         def make_saver(self):
@@ -36,7 +36,10 @@ from statewright.testing.conformance.checkpointer.samples import (
 
 
 class WorkspaceCheckpointerConformance(CheckpointerConformance):
-    """The requirements of workspaces, one test each: threads with the same id in two workspaces share nothing."""
+    """The requirements of checkpointers with workspaces, one test each.
+
+    Threads with the same id in two workspaces share nothing.
+    """
 
     def make_saver(self) -> WorkspaceCheckpointer:
         """Return a new, empty saver, bound to the default workspace."""

@@ -1,4 +1,4 @@
-"""Tests of commits, and of results that are saved between them."""
+"""Tests of commits, and of task results that are saved between two commits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from statewright.testing.conformance.checkpointer.samples import (
 
 
 class WriteTests(CheckpointerSuite):
-    """Commits follow the head; results are added to it."""
+    """A commit must follow the head of its branch. Results of tasks are added to the head."""
 
     def test_a_new_saver_is_empty(self) -> None:
         saver = self.make_saver()
@@ -54,8 +54,8 @@ class WriteTests(CheckpointerSuite):
     def test_one_of_several_commits_on_the_same_head_wins(self) -> None:
         saver = self.make_saver()
         (head,) = self.write_chain(saver, 1)
-        lost = run_concurrently(8, lambda n: write_commit(saver, head, n=n))
-        assert [type(error) for error in lost] == [CheckpointConflict] * 7
+        errors = run_concurrently(8, lambda n: write_commit(saver, head, n=n))
+        assert [type(error) for error in errors] == [CheckpointConflict] * 7
         assert len(list(resolve(saver.history("thread")))) == 2
 
     def test_a_commit_without_deltas_replaces_all_values_of_its_parent(self) -> None:

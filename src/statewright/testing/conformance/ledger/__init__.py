@@ -1,6 +1,6 @@
 """The conformance suite for ledgers.
 
-Derive from it, and pytest collects its tests:
+Derive a class from `LedgerConformance`, and pytest collects its tests:
 
     class TestMyLedger(LedgerConformance):
         def make_ledger(self):

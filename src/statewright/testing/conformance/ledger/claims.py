@@ -1,4 +1,4 @@
-"""Tests of claims: due runs are assigned to workers, within the limits."""
+"""Tests of claims, which assign due runs to workers within the limits on concurrent runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from statewright.testing.conformance.ledger.samples import NESTED, NOW, LedgerSu
 
 
 class ClaimTests(LedgerSuite):
-    """A due run is claimed by one worker, as soon as the limits and the earlier runs of its group allow it."""
+    """A due run is claimed by one worker, once limits allow it and earlier runs of its thread and queue have ended."""
 
     def claim_ids(self, ledger: Ledger, limit: int = 10) -> list[str]:
         return [record.id for record in resolve(ledger.claim("worker", NOW, limit))]
@@ -122,7 +122,7 @@ class ClaimTests(LedgerSuite):
             assert self.claim_ids(ledger) == ["r1"]
 
     def _check_that_r2_follows_r1(self, ledger: Ledger) -> None:
-        """Check that r2 is claimed only after r1, which is claimed now, has ended."""
+        """Check that r2 can be claimed only once r1 has ended. At the call, r1 is claimed."""
         for status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PAUSED, RunStatus.PENDING):
             write(ledger, Update(Run, "r1", {"status": status, "claim": None}))
             assert self.claim_ids(ledger) == []

@@ -1,4 +1,4 @@
-"""Tests of jobs: changes of a ledger that are part of a checkpointer's transaction."""
+"""Tests of jobs, which are changes to a ledger that a checkpointer makes in a transaction of its own."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ class CommitTests(LedgerSuite):
     """A job and the commit that contains it are both written, or neither is."""
 
     def changes(self) -> list[Change]:
+        """Return changes that can be written once: the first requires the initial version of the run `r1`."""
         return [Advance("r1", NOW, {"begun": True}, [NewEvent("A", {})], where(version=1)), Insert(label("1"))]
 
     def is_written(self, ledger: Ledger) -> bool:
+        """Return whether these changes were made; fail if only some of them were."""
         begun = get_record(ledger, Run, "r1").begun
         assert begun == bool(resolve(ledger.events("r1"))) == bool(ids(ledger, RunLabel))
         return begun
@@ -59,15 +61,15 @@ class CommitTests(LedgerSuite):
     def test_a_job_is_atomic_with_saved_results(self) -> None:
         ledger = self.ledger_of(run())
         saver, commit, task = self.make_saver(ledger), commit_after(None), TaskId("0" * 32)
-        head, line = resolve(saver.commit(commit)), BranchKey("thread")
-        job, again = ledger.job(self.changes()), ledger.job(self.changes())
+        head, branch_key = resolve(saver.commit(commit)), BranchKey("thread")
+        job, repeated_job = ledger.job(self.changes()), ledger.job(self.changes())
         with suppress(StatewrightError):
-            resolve(saver.save_results(line, cast(Any, "f" * 32), Pending(errors={task: "first"}), also=[job]))
+            resolve(saver.save_results(branch_key, cast(Any, "f" * 32), Pending(errors={task: "first"}), also=[job]))
         assert not self.is_written(ledger)
-        resolve(saver.save_results(line, head, Pending(errors={task: "second"}), also=[job]))
+        resolve(saver.save_results(branch_key, head, Pending(errors={task: "second"}), also=[job]))
         assert self.is_written(ledger)
         failing = Pending(errors={task: "third"})
-        raises(RecordConflict, lambda: resolve(saver.save_results(line, head, failing, also=[again])))
+        raises(RecordConflict, lambda: resolve(saver.save_results(branch_key, head, failing, also=[repeated_job])))
         loaded = load_head(saver)
         assert loaded.pending.errors == {task: "second"}
 

@@ -1,4 +1,4 @@
-"""Tests of the logs of runs, of deliveries to webhooks, and of the deletion of runs."""
+"""Tests of the events of runs, of deliveries to webhooks, and of the deletion of runs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from statewright.testing.conformance.ledger.samples import (
 
 
 class LogTests(LedgerSuite):
-    """Events of a run are numbered without gaps, and delivered to the webhooks that subscribe to them."""
+    """The events of a run are numbered without gaps, and webhooks that subscribe to an event get a delivery."""
 
     def write_events(self, ledger: Ledger, sizes: Sequence[int]) -> list[RunEvent]:
         """Advance `r1` once for each size, with that number of events, and return the events."""
@@ -137,21 +137,22 @@ class LogTests(LedgerSuite):
 
     def test_a_run_is_deleted_with_its_records(self) -> None:
         ledger = self.ledger_of(run("r1"), run("r2"))
-        kinds = (RunLabel, StepRun, ModelCall, StepLog, Wait, Signal, Approval, Delivery)
-        for kind in kinds:
+        record_types = (RunLabel, StepRun, ModelCall, StepLog, Wait, Signal, Approval, Delivery)
+        for record_type in record_types:
             write(
-                ledger, *(Insert(replace(full_record(kind, f"of {run_id}"), run_id=run_id)) for run_id in ("r1", "r2"))
+                ledger,
+                *(Insert(replace(full_record(record_type, f"of {run_id}"), run_id=run_id)) for run_id in ("r1", "r2")),
             )
         write(ledger, *(Advance(run_id, NOW, {}, [NewEvent("A", {})]) for run_id in ("r1", "r2")))
         write(ledger, Forget("r1"), Forget("unknown"))
         assert ids(ledger, Run) == ["r2"]
-        assert [ids(ledger, kind) for kind in kinds] == [*([["of r2"]] * 7), ["of r1", "of r2"]]
+        assert [ids(ledger, record_type) for record_type in record_types] == [*([["of r2"]] * 7), ["of r1", "of r2"]]
         assert [len(resolve(ledger.events(run_id))) for run_id in ("r1", "r2")] == [0, 1]
         write(ledger, Insert(run("r1")), Advance("r1", NOW, {}, [NewEvent("B", {})]))
         assert [(event.seq, event.type) for event in resolve(ledger.events("r1"))] == [(1, "B")]
 
     def test_a_run_may_be_deleted_and_recreated_in_one_transaction(self) -> None:
         ledger = self.ledger_of(run("r1"))
-        advances = [Advance("r1", NOW, {}, [NewEvent(kind, {})]) for kind in "ABC"]
+        advances = [Advance("r1", NOW, {}, [NewEvent(event_type, {})]) for event_type in "ABC"]
         write(ledger, *advances[:2], Forget("r1"), Insert(run("r1")), advances[2])
         assert [(event.seq, event.type) for event in resolve(ledger.events("r1"))] == [(1, "C")]

@@ -54,13 +54,15 @@ class QueryTests(LedgerSuite):
             assert matches == [f"r{index}" for index in matching_none.get(operator, [])]
 
     def test_records_can_be_selected_by_every_kind_of_column(self) -> None:
-        for kind in RECORDS:
-            ledger = self.ledger_of(full_record(kind, "1"), replace(minimal_record(kind, "2"), **distinct_values(kind)))
-            for column in columns_of(kind):
-                value = getattr(full_record(kind, "1"), column.name)
+        for record_type in RECORDS:
+            ledger = self.ledger_of(
+                full_record(record_type, "1"), replace(minimal_record(record_type, "2"), **distinct_values(record_type))
+            )
+            for column in columns_of(record_type):
+                value = getattr(full_record(record_type, "1"), column.name)
                 if column.kind not in ("json", "names", "sealed"):
-                    matches = ids(ledger, kind, Condition(column.name, "=", value))
-                    is_shared = getattr(get_record(ledger, kind, "2"), column.name) == value
+                    matches = ids(ledger, record_type, Condition(column.name, "=", value))
+                    is_shared = getattr(get_record(ledger, record_type, "2"), column.name) == value
                     assert matches == (["1", "2"] if is_shared else ["1"])
 
     def test_texts_are_compared_character_by_character(self) -> None:

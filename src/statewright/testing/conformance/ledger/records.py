@@ -1,4 +1,4 @@
-"""Tests of records, which are read as they were written, and of atomic transactions."""
+"""Tests of records, which must be read as they were written, and of transactions, which must be atomic."""
 
 from __future__ import annotations
 
@@ -59,28 +59,28 @@ from statewright.testing.conformance.ledger.samples import (
 
 
 class RecordTests(LedgerSuite):
-    """Changes are made in order, and all of them or none."""
+    """The changes of a transaction are made in order, and either all of them are made or none."""
 
     def test_a_new_ledger_is_empty(self) -> None:
         ledger = self.make_ledger()
-        for kind in RECORDS:
-            assert resolve(ledger.get(kind, "1")) is None
-            assert list(resolve(ledger.find(kind))) == []
-            assert resolve(ledger.count(kind)) == 0
+        for record_type in RECORDS:
+            assert resolve(ledger.get(record_type, "1")) is None
+            assert list(resolve(ledger.find(record_type))) == []
+            assert resolve(ledger.count(record_type)) == 0
         assert list(resolve(ledger.events("r1"))) == []
         assert list(resolve(ledger.claim("w", NOW, 10))) == []
 
     def test_records_of_every_class_are_read_as_they_were_written(self) -> None:
-        for kind in RECORDS:
-            full, empty = full_record(kind, "1"), minimal_record(kind, "2")
-            for column in columns_of(kind):
+        for record_type in RECORDS:
+            full, empty = full_record(record_type, "1"), minimal_record(record_type, "2")
+            for column in columns_of(record_type):
                 if column.kind in ("text", "sealed") and column.name != "id" and not column.optional:
                     setattr(empty, column.name, "")
             ledger = self.ledger_of(full, empty)
-            assert get_record(ledger, kind, "1") == full
-            assert list(resolve(ledger.find(kind))) == [full, empty]
-            for record in resolve(ledger.find(kind)):
-                for column in columns_of(kind):
+            assert get_record(ledger, record_type, "1") == full
+            assert list(resolve(ledger.find(record_type))) == [full, empty]
+            for record in resolve(ledger.find(record_type)):
+                for column in columns_of(record_type):
                     value = getattr(record, column.name)
                     assert value is None or column.kind in ("json", "names") or isinstance(value, column.type)
 
@@ -145,19 +145,21 @@ class RecordTests(LedgerSuite):
         write(ledger, Insert(full_record(StepRun, "r1")))
 
     def test_unique_columns_are_unique(self) -> None:
-        for kind, columns in unique_columns():
-            ledger = self.ledger_of(full_record(kind, "1"))
-            error = raises(DuplicateRecord, lambda: write(ledger, Insert(full_record(kind, "2"))))  # noqa: B023
+        for record_type, columns in unique_columns():
+            ledger = self.ledger_of(full_record(record_type, "1"))
+            error = raises(DuplicateRecord, lambda: write(ledger, Insert(full_record(record_type, "2"))))  # noqa: B023
             assert error.columns == columns
-            assert ids(ledger, kind) == ["1"]
+            assert ids(ledger, record_type) == ["1"]
             for number, column in enumerate(columns):
-                write(ledger, Insert(replace(full_record(kind, f"other {number}"), **{column: "another"})))
+                write(ledger, Insert(replace(full_record(record_type, f"other {number}"), **{column: "another"})))
 
     def test_none_is_not_a_duplicate_in_a_unique_column(self) -> None:
-        for kind, columns in unique_columns():
-            for name in (column.name for column in columns_of(kind) if column.name in columns and column.optional):
-                ledger = self.ledger_of(*(replace(full_record(kind, str(n)), **{name: None}) for n in range(3)))
-                assert resolve(ledger.count(kind)) == 3
+        for record_type, columns in unique_columns():
+            for name in (
+                column.name for column in columns_of(record_type) if column.name in columns and column.optional
+            ):
+                ledger = self.ledger_of(*(replace(full_record(record_type, str(n)), **{name: None}) for n in range(3)))
+                assert resolve(ledger.count(record_type)) == 3
 
     def test_an_update_must_not_violate_a_unique_column(self) -> None:
         ledger = self.ledger_of(*(Workspace(id=slug, slug=slug, created_at=NOW) for slug in ("a", "b")))
@@ -167,18 +169,22 @@ class RecordTests(LedgerSuite):
         assert get_record(ledger, Workspace, "b").slug == "c"
 
     def test_an_update_changes_the_named_columns_only(self) -> None:
-        for kind in RECORDS:
+        for record_type in RECORDS:
             before, after = (
-                replace(full_record(kind, "1"), **dict.fromkeys(optional_columns(kind))),
-                full_record(kind, "1"),
+                replace(full_record(record_type, "1"), **dict.fromkeys(optional_columns(record_type))),
+                full_record(record_type, "1"),
             )
-            ledger = self.ledger_of(before, replace(minimal_record(kind, "2"), **distinct_values(kind)))
-            write(ledger, Update(kind, "1", {name: getattr(after, name) for name in optional_columns(kind)}))
-            updated = get_record(ledger, kind, "1")
-            assert replace(updated, **version_of(kind, after)) == after
-            assert get_record(ledger, kind, "2") == replace(minimal_record(kind, "2"), **distinct_values(kind))
-            write(ledger, Update(kind, "1", dict.fromkeys(optional_columns(kind))))
-            assert replace(get_record(ledger, kind, "1"), **version_of(kind, before)) == before
+            ledger = self.ledger_of(before, replace(minimal_record(record_type, "2"), **distinct_values(record_type)))
+            write(
+                ledger, Update(record_type, "1", {name: getattr(after, name) for name in optional_columns(record_type)})
+            )
+            updated = get_record(ledger, record_type, "1")
+            assert replace(updated, **version_of(record_type, after)) == after
+            assert get_record(ledger, record_type, "2") == replace(
+                minimal_record(record_type, "2"), **distinct_values(record_type)
+            )
+            write(ledger, Update(record_type, "1", dict.fromkeys(optional_columns(record_type))))
+            assert replace(get_record(ledger, record_type, "1"), **version_of(record_type, before)) == before
 
     def test_a_missing_record_cannot_be_changed(self) -> None:
         ledger = self.ledger_of(run())
@@ -324,13 +330,13 @@ class RecordTests(LedgerSuite):
         assert (spent.requests, spent.cost) == (40, 20.0)
 
     def test_one_of_several_competing_writes_wins(self) -> None:
-        ledger, won = self.ledger_of(run()), list[int]()
+        ledger, winners = self.ledger_of(run()), list[int]()
 
         def change(number: int) -> None:
             write(ledger, Insert(label(str(number))), Advance("r1", NOW, {}, [NewEvent("A", {})], where(version=1)))
-            won.append(number)
+            winners.append(number)
 
-        lost = run_concurrently(8, change)
-        assert [type(error) for error in lost] == [RecordConflict] * 7
-        assert ids(ledger, RunLabel) == [str(number) for number in won]
+        errors = run_concurrently(8, change)
+        assert [type(error) for error in errors] == [RecordConflict] * 7
+        assert ids(ledger, RunLabel) == [str(number) for number in winners]
         assert len(resolve(ledger.events("r1"))) == 1

@@ -15,7 +15,7 @@ from statewright.channels import Added
 from statewright.checkpoint import BranchKey, Interrupt, JournalEntry, Lease, LeaseRequest, Pending, TaskResult
 from statewright.errors import CheckpointConflict, CheckpointNotFound, LeaseLost, SerdeError, ThreadBusy
 from statewright.ids import InterruptId
-from statewright.storage.checkpoints.head_cache import Thread
+from statewright.storage.checkpoints.head_cache import StoredThread
 from statewright.storage.sqlite.database import SqliteDatabase
 
 IDS = SqliteDatabase.row_ids
@@ -37,7 +37,7 @@ def lease(scribe: Any) -> Lease | None:
     """Return the stored lease of the thread."""
     with scribe.database.read() as connection:
         row = connection.execute("SELECT id, epoch, owner, until, wanted FROM threads").fetchone()
-    return Thread(*row).lease
+    return StoredThread(*row).lease
 
 
 def numbers(scribe: Any, run: str = "run") -> list[int]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from statewright.checkpoint import BranchKey, Lease, LeaseRequest, Pending
-from statewright.storage.checkpoints.head_cache import Head, HeadCache, Thread
+from statewright.storage.checkpoints.head_cache import Head, HeadCache, StoredThread
 from statewright.storage.sqlite import data_version as module
 from statewright.storage.sqlite.data_version import VersionedHeadCache
 from statewright.storage.sqlite.database import SqliteDatabase
@@ -24,7 +24,7 @@ WRITE = "UPDATE threads SET changed = changed + 1"
 
 
 def fill(cache: T) -> T:
-    cache.threads["default", "thread"] = Thread(1, 0, None, None, None)
+    cache.threads["default", "thread"] = StoredThread(1, 0, None, None, None)
     cache.lines[1, "", "main"] = 1
     cache.heads[1] = Head(1 << 32, bytes(16), 1, 1)
     cache.runs[1, "run"] = (1, 1)
@@ -98,7 +98,7 @@ def test_the_first_refresh_clears_the_cache(connections: Any) -> None:
 def test_the_cache_is_cleared_when_it_has_too_many_lines(
     connections: Any, monkeypatch: pytest.MonkeyPatch, lines: int, is_cleared: bool
 ) -> None:
-    monkeypatch.setattr(module, "_MOST", 3)
+    monkeypatch.setattr(module, "_MAX_HEADS", 3)
     cache = VersionedHeadCache()
     cache.refresh(connections[0])
     fill(cache)
@@ -115,7 +115,7 @@ def test_commits_fill_the_cache(scribe: Any) -> None:
     ids = scribe.count(2, logs=2)
     cache = scribe.database.head_cache
     ((name, thread),) = cache.threads.items()
-    assert (name, vars(thread)) == (("default", "thread"), vars(Thread(1, 2, None, None, None)))
+    assert (name, vars(thread)) == (("default", "thread"), vars(StoredThread(1, 2, None, None, None)))
     assert (cache.lines, cache.runs) == ({(1, "", "main"): 1}, {(1, "run"): (1, 5)})
     (head,) = cache.heads.values()
     assert (head.row_id, head.key, head.count) == (scribe.place(ids[1]), bytes.fromhex(ids[1]), 2)
@@ -170,12 +170,12 @@ def test_commits_of_another_connection_are_taken_into_account(tmp_path: Path, sc
 
 
 def test_a_thread_has_the_lease_of_its_owner() -> None:
-    held = Thread(1, 3, "run", 1_767_225_600_000_001, "interrupt")
+    held = StoredThread(1, 3, "run", 1_767_225_600_000_001, "interrupt")
     assert held.lease == Lease("run", 3, NOW + timedelta(microseconds=1), "interrupt")
 
 
-@pytest.mark.parametrize("thread", [Thread(1, 3, None, None, None), Thread(1, 3, "run", None, None)])
-def test_a_thread_without_an_owner_or_end_has_no_lease(thread: Thread) -> None:
+@pytest.mark.parametrize("thread", [StoredThread(1, 3, None, None, None), StoredThread(1, 3, "run", None, None)])
+def test_a_thread_without_an_owner_or_end_has_no_lease(thread: StoredThread) -> None:
     assert thread.lease is None
 
 

@@ -8,7 +8,7 @@ import pytest
 from statewright import Command, Send
 from statewright.channels import Append, LastValue, Messages
 from statewright.errors import InvalidUpdateError
-from statewright.graph.answer import ParentCommand, read_node_output
+from statewright.graph.node_output import ParentCommand, read_node_output
 from statewright.messages import Message
 from statewright.state import UpdateReader
 
