@@ -1,9 +1,9 @@
-"""The graph of a network: a router chooses an agent, the agent is called, repeat.
+"""The graph of a network: a router chooses an agent, the agent is called, and the router is called again.
 
     route -> agent -> route ... until the router chooses no agent
 
-Each step is a saved superstep. The router's choice is part of the checkpoint's frontier, so the router is not called
-again for a choice that it has made, and an agent that was interrupted is resumed where it stopped.
+Each arrow is a saved superstep. The router's choice is part of the checkpoint's frontier, so a router is not called
+again for a choice that it has already made, and an agent that was interrupted is resumed where it stopped.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from statewright.runtime import StateGraph
 from statewright.runtime.lifecycle.unfinished import DISCARDED
 
 NO_LIMIT: Final = 1_000_000_000
-"""The recursion limit of one call of an agent, whose limit is max_iter instead."""
+"""The recursion limit of one agent call, too high to be reached: the agent's `max_iter` is the limit instead."""
 _DRAWN_EDGES: Final = (("agent", "declared", ""), (END, "declared", ""))
-"""The edges of `route` in drawings, which do not show its edge to itself."""
+"""The edges of `route` that drawings show. Its edge to itself is left out."""
 _ON_DISCARD: Final = {DISCARDED: discarded_usage_update}
-"""The metadata of nodes whose interrupted agent calls may be discarded by new input."""
+"""Metadata of the nodes that call agents: what to save when new input discards an interrupted agent call."""
 
 
 def build_network_graph(network: NetworkDefinition[Any]) -> StateGraph:
@@ -62,7 +62,7 @@ def build_network_graph(network: NetworkDefinition[Any]) -> StateGraph:
 
 
 def _drawn_agents(network: NetworkDefinition[Any]) -> dict[str, Any]:
-    """Return the metadata that draws the declared agents in place of the single node that calls them."""
+    """Return metadata with which drawings show the declared agents in place of the single node that calls them."""
     agents = network.agents
     return {"boxes": {name: partial(_graph_of, agent) for name, agent in agents.items()}} if agents else {}
 
@@ -99,7 +99,7 @@ class _NetworkNodes:
             return await self._run_routing_agent(router, state, update, runtime)
         chosen = await acall_with_kwargs(router, _router_kwargs(view))
         if isinstance(chosen, RoutingAgent):
-            # Called in the next superstep, so that the function's choice is saved first.
+            # The routing agent is called in the next superstep, so that the function's choice of it is saved first.
             agents.admit(chosen)
             return Command(update={**update, **_data_update(view), "routing": chosen.name}, goto="route")
         return await self._call_next(chosen, state, update, view, runtime)
@@ -107,13 +107,13 @@ class _NetworkNodes:
     async def _run_routing_agent(
         self, router: RoutingAgent, state: Values, update: dict[str, Any], runtime: Runtime[Any]
     ) -> Command[Any]:
-        """Call a routing agent, and then the first of the agents that it chooses."""
+        """Call a routing agent, and return the Command that calls the first of the agents that it chooses."""
         result, data, scheduled = await self._call_agent(router, state, f"route {state.get('position', 0)}", runtime)
         routed = Overwrite([result]) if "routed" in update else [result]  # the first update of a run clears the list
         usage = Usage(*state.get("routing_usage") or ()) + result.usage
         update = {**update, **data, "routed": routed, "routing": None, "routing_usage": usage.to_list()}
         view = build_run_view(self._network, {**state, **data, "routing_usage": usage.to_list()}, runtime)
-        if result.stop_reason == "usage_limit":  # it made no choice, and no agent may be called
+        if result.stop_reason == "usage_limit":  # the routing agent made no choice, and no agent may be called
             return await self._end_run({"stop_reason": "usage_limit"}, state, update, view, runtime)
         chosen = run_agents(self._network, runtime).resolve_names(await router.choose(result, view.network))
         return await self._call_next([*scheduled, *chosen], state, update, view, runtime)
@@ -121,7 +121,7 @@ class _NetworkNodes:
     async def _call_next(
         self, chosen: Any, state: Values, update: dict[str, Any], view: RunView, runtime: Runtime[Any]
     ) -> Command[Any]:
-        """Add the chosen agents to the queue, and call the first in the queue; end the run if it is empty."""
+        """Add the chosen agents to the queue; return the Command that calls its first agent, or ends the run."""
         chosen = run_agents(self._network, runtime).resolve_names(chosen)
         queue = [*state.get("queue", ()), *chosen, *view.network.scheduled]
         if not queue:
@@ -134,14 +134,14 @@ class _NetworkNodes:
         return Command(update={**update, **_data_update(view), "queue": remaining}, goto=call)
 
     async def _stop_reason(self, state: Values, view: RunView) -> str | None:
-        """Return the reason to end the run without calling the router; None if there is none."""
-        network, calls = self._network, view.network.call_count
-        if not calls:
+        """Return the reason to end the run without calling the router; None if the run continues."""
+        network, call_count = self._network, view.network.call_count
+        if not call_count:
             return None
         kwargs = {**view.kwargs, "result": view.network.last_result}
         if network.stop_when is not None and await acall_with_kwargs(network.stop_when, kwargs):
             return "stop_when"
-        if network.max_iter and calls >= network.max_iter:
+        if network.max_iter and call_count >= network.max_iter:
             return "max_iter"
         limits = network.usage_limits
         return "usage_limit" if limits is not None and limits.reached(*usage_of_run(state)) else None
@@ -149,7 +149,7 @@ class _NetworkNodes:
     async def _end_run(
         self, outcome: dict[str, Any], state: Values, update: dict[str, Any], view: RunView, runtime: Runtime[Any]
     ) -> Command[Any]:
-        """Return the Command that ends the run, after saving its results in the user-supplied storage."""
+        """Save the results of the run in the user-supplied storage, and return the Command that ends the run."""
         history = self._network.history
         if history is not None:
             await history.save_results(view.state.thread_id, results_of_run(state), view.kwargs, runtime)
@@ -157,7 +157,7 @@ class _NetworkNodes:
         return Command(update={**update, **_data_update(view), **outcome}, goto=END)
 
     async def agent(self, target: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
-        """Call an agent, and save its result."""
+        """Call an agent, and return the update with its result. `target` has its name and the position of the call."""
         state, agent = runtime.state, run_agents(self._network, runtime).find(target["agent"])
         result, data, scheduled = await self._call_agent(agent, state, str(target["position"]), runtime)
         queue = [*state.get("queue", ()), *scheduled]
@@ -167,7 +167,10 @@ class _NetworkNodes:
     async def _call_agent(
         self, agent: Agent, state: Values, key: str, runtime: Runtime[Any]
     ) -> tuple[AgentResult, dict[str, Any], Sequence[str]]:
-        """Call an agent; return its result, the update of data and notes, and the names of the agents it scheduled."""
+        """Call an agent; return its result, the update of data and notes, and the names of the agents it scheduled.
+
+        `key` identifies the call in the thread.
+        """
         with enter_call(build_agent_call(self._network, state, runtime, agent)):
             values = await agent.graph.ainvoke({"iteration": 0}, call_key=key, recursion_limit=NO_LIMIT)
         update = with_prefix(data_fields(values))
@@ -182,7 +185,7 @@ def _last_cut_short(results: Sequence[AgentResult]) -> str | None:
 
 
 def _router_kwargs(view: RunView) -> dict[str, Any]:
-    """Return the arguments that a router function may name."""
+    """Return the arguments that the parameters of a router function may name."""
     network = view.network
     return {
         **view.kwargs,
@@ -195,5 +198,5 @@ def _router_kwargs(view: RunView) -> dict[str, Any]:
 
 
 def _data_update(view: RunView) -> dict[str, Any]:
-    """Return the changes that a router made to the data."""
+    """Return the update with the changes that a router made to the data."""
     return {name: value for name, value in view.update().items() if name != "scheduled"}
