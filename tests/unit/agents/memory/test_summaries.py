@@ -63,7 +63,7 @@ def test_cancelling_one_request_does_not_cancel_the_others(talk: Any) -> None:
         return await second
 
     summaries = Summaries(SlowModel())
-    assert asyncio.run(ask()).units == 2
+    assert asyncio.run(ask()).unit_count == 2
 
 
 def test_ids_of_messages_are_ignored(talk: Any) -> None:

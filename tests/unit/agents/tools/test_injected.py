@@ -106,13 +106,13 @@ def test_a_missing_field_becomes_the_default_or_none_or_an_error(state: Any) -> 
     required = injected_source(parameter("user", Annotated[str, InjectedState("user")]))
     assert required is not None
     with pytest.raises(InvalidConfig, match=r"'t' cannot be called: .* argument 'user' needs the field 'user'"):
-        required.value("t", "user", context)
+        required.resolve_value("t", "user", context)
     optional = injected_source(parameter("user", Annotated[str | None, InjectedState("user")]))
     assert optional is not None
-    assert optional.value("t", "user", context) is None
+    assert optional.resolve_value("t", "user", context) is None
     with_default = injected_source(parameter("user", Annotated[str, InjectedState("user")]).replace(default="ann"))
     assert with_default is not None
-    assert with_default.value("t", "user", context) is MISSING
+    assert with_default.resolve_value("t", "user", context) is MISSING
 
 
 @pytest.mark.parametrize(
