@@ -78,7 +78,7 @@ class PydanticAIModel:
         return f"PydanticAIModel({self.name!r})"
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        """Return the complete answer. See the module `failure` for the errors. A cancelled call closes its connection."""
+        """Return the complete answer. A call that is cancelled closes its connection. See `failure` for the errors."""
         from pydantic_ai.direct import model_request
 
         model, name, source = await self._resolve_model(request)
@@ -91,7 +91,7 @@ class PydanticAIModel:
         raise failure
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield the events of the answer. Raises the errors of `complete`; ModelUnavailable if the answer breaks off."""
+        """Yield the events of the answer. Raises the errors of `complete`, and ModelUnavailable if it breaks off."""
         return run_in_own_task(self._events(request))
 
     async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from statewright.langchain_forms import DUPLICATE_KWARGS, KEPT, content_of, reasoning_of, text_of
+from statewright.langchain_forms import DUPLICATE_KWARGS, LANGCHAIN_RECORD, content_of, reasoning_of, text_of
 from statewright.messages import Message, ToolCall, langchain_calls, read_tool_call
 from statewright.models.adapters.conversion import find_finish_reason, sampling_settings
 from statewright.models.conversation.prepare import starting_with_user
@@ -110,7 +110,7 @@ def _to_ai_message(message: Message) -> Any:
 def _recorded_fields(message: Message) -> Mapping[str, Any]:
     """Return the recorded fields of a LangChain message; none if our message was changed after the conversion."""
     provider: Any = (message.metadata or {}).get("provider")
-    record: Any = cast(Mapping[str, Any], provider).get(KEPT) if isinstance(provider, Mapping) else None
+    record: Any = cast(Mapping[str, Any], provider).get(LANGCHAIN_RECORD) if isinstance(provider, Mapping) else None
     if not isinstance(record, Mapping):
         return {}
     fields = {name: value for name, value in cast(Mapping[str, Any], record).items() if name in _SENT_FIELDS}
@@ -180,7 +180,7 @@ def _message(answer: Any, calls: Sequence[ToolCall]) -> Message:
     if reasoning := reasoning_of(answer):
         metadata["reasoning"] = reasoning
     if fields := _fields_to_record(answer):
-        metadata["provider"] = {KEPT: fields}
+        metadata["provider"] = {LANGCHAIN_RECORD: fields}
     return Message(content_of(answer), role="assistant", tool_calls=tuple(calls), metadata=metadata or None)
 
 
