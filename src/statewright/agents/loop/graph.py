@@ -92,34 +92,34 @@ class _AgentNodes:
     async def infer(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
         """Call the model, unless a hook or a limit ends the call of the agent."""
         agent, call = self._agent, current_call()
-        view = call.view(state)
+        run_view = call.build_view(state)
         tools = await agent.all_tools()
-        inference = await Inference.prepare(agent, call, view, state, tools, runtime)
+        inference = await Inference.prepare(agent, call, run_view, state, tools, runtime)
         window = inference.window
         usage = Usage(*state.get("usage") or ()) + window.usage
         requests = state.get("requests", 0) + window.requests
         update: dict[str, Any] = {"notes": dict(window.notes)} if window.notes else {}
         if inference.stop_reason is not None:
             update |= {"stop": inference.stop_reason, "usage": usage.to_list(), "requests": requests}
-            return Command(update={**update, **view.update()}, goto="finish")
-        if changes := view.update():
+            return Command(update={**update, **run_view.update()}, goto="finish")
+        if changes := run_view.update():
             runtime.check_saveable(changes)  # before the model call is paid for
         response = await self._call_model(inference, runtime)
         inference.allowance.count(response, named(inference.model, inference.request))
         usage += response.usage
-        view.network.count(window.usage + response.usage)
+        run_view.network.count(window.usage + response.usage)
         with not_retried():
             messages: Sequence[Message] = [response.message]
             if (hook := agent.lifecycle.on_response) is not None:
-                messages = list((await self._call_hook(hook, view, self._partial_result(messages))).messages)
+                messages = list((await self._call_hook(hook, run_view, self._partial_result(messages))).messages)
             update |= {
                 "messages": messages,
                 "iteration": state.get("iteration", 0) + 1,
                 "requests": requests + 1,
                 "usage": usage.to_list(),
             }
-            nodes, next_update = await self._next_nodes(messages, tools, state, view)
-            return Command(update={**update, **next_update, **view.update()}, goto=nodes)
+            nodes, next_update = await self._next_nodes(messages, tools, state, run_view)
+            return Command(update={**update, **next_update, **run_view.update()}, goto=nodes)
 
     async def _call_model(self, inference: Inference, runtime: Runtime[Any]) -> ModelResponse:
         """Call the model, and return its answer.
@@ -136,12 +136,12 @@ class _AgentNodes:
         """Return a result with these messages, for hooks that are called before the result is complete."""
         return AgentResult(agent_name=self._agent.name, messages=messages, created_at=datetime.now(UTC))
 
-    async def _call_hook(self, hook: Any, view: RunView, result: AgentResult) -> AgentResult:
+    async def _call_hook(self, hook: Any, run_view: RunView, result: AgentResult) -> AgentResult:
         """Call a hook with a result, and return the result that the hook returns, or `result` if it returns None.
 
         Raises InvalidConfig for any other answer.
         """
-        answer = await acall_with_kwargs(hook, {**view.kwargs, "agent": self._agent, "result": result})
+        answer = await acall_with_kwargs(hook, {**run_view.kwargs, "agent": self._agent, "result": result})
         if answer is None:
             return result
         if not isinstance(answer, AgentResult):
@@ -151,7 +151,7 @@ class _AgentNodes:
         return answer
 
     async def _next_nodes(
-        self, messages: Sequence[Message], tools: Mapping[str, Tool], state: Values, view: RunView
+        self, messages: Sequence[Message], tools: Mapping[str, Tool], state: Values, run_view: RunView
     ) -> tuple[list[str | Send], dict[str, Any]]:
         """Return the next nodes after an answer of the model, and the state update that these nodes need."""
         calls = [call for message in messages for call in message.tool_calls]
@@ -164,13 +164,13 @@ class _AgentNodes:
         ordered = [call for call in calls if call.name in ordered_names]
         sends: list[str | Send] = [Send("tool", call) for call in calls if call.name not in ordered_names]
         is_direct = any(call.name in tools and tool_options(tools[call.name]).return_direct for call in calls)
-        stop = None if is_direct else await self._stop_reason(messages, state, view, is_last=is_last)
+        stop = None if is_direct else await self._stop_reason(messages, state, run_view, is_last=is_last)
         then = "finish" if is_direct or is_last or stop is not None else "infer"
         update = {"ordered": ordered, "made": 0, "then": then, "stop": stop}
         return [*sends, *(["ordered"] if ordered else [])], update
 
     async def _stop_reason(
-        self, messages: Sequence[Message], state: Values, view: RunView, *, is_last: bool
+        self, messages: Sequence[Message], state: Values, run_view: RunView, *, is_last: bool
     ) -> str | None:
         """Return the reason not to call the model again after the tools; None if it may be called again.
 
@@ -183,33 +183,33 @@ class _AgentNodes:
         if agent.stop_when is None:
             return None
         result = self._partial_result([*state.get("messages", ()), *messages])
-        return "stop_when" if await acall_with_kwargs(agent.stop_when, {**view.kwargs, "result": result}) else None
+        return "stop_when" if await acall_with_kwargs(agent.stop_when, {**run_view.kwargs, "result": result}) else None
 
     async def tool(self, call: ToolCall, runtime: Runtime[Any]) -> dict[str, Any]:
         """Make one tool call."""
-        return await self._run_tool(call, current_call().view(runtime.state), runtime)
+        return await self._run_tool(call, current_call().build_view(runtime.state), runtime)
 
     async def ordered(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
         """Make the next of the tool calls that must be made in order."""
         calls, count = state["ordered"], state["made"]
-        update = await self._run_tool(calls[count], current_call().view(state), runtime)
+        update = await self._run_tool(calls[count], current_call().build_view(state), runtime)
         count += 1
         return Command(update={**update, "made": count}, goto="ordered" if count < len(calls) else _after_tools(state))
 
-    async def _run_tool(self, call: ToolCall, view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
+    async def _run_tool(self, call: ToolCall, run_view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
         """Make a tool call, and return the update with its result and the changes that the tool made to the state."""
-        context = ToolContext.for_call(call, runtime, state=view.state, network=view.network, agent=self._agent)
+        context = ToolContext.for_call(call, runtime, state=run_view.state, network=run_view.network, agent=self._agent)
         tools = await self._agent.all_tools()
         try:
             answer = await run_tool_call(call, tools, context, kept=RESULTS)
-            update = _tool_update(call, view, runtime)
+            update = _tool_update(call, run_view, runtime)
         except Exception as error:
             return {"messages": [failure_message(call, context, error)]}
         return {"messages": [answer_message(call, context, answer)], **update}
 
     async def finish(self, state: Values, runtime: Runtime[Any]) -> dict[str, Any]:
         """Build the result, which the hook `on_finish` may replace."""
-        view = current_call().view(state)
+        run_view = current_call().build_view(state)
         messages = repair_tool_rounds(state.get("messages", []))
         last_answer = next((message for message in reversed(messages) if message.role == "assistant"), None)
         result = AgentResult(
@@ -223,17 +223,17 @@ class _AgentNodes:
         )
         hook = self._agent.lifecycle.on_finish
         if hook is not None:
-            result = await self._call_hook(hook, view, result)
-        return {"result": result, **view.update()}
+            result = await self._call_hook(hook, run_view, result)
+        return {"result": result, **run_view.update()}
 
 
-def _tool_update(call: ToolCall, view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
+def _tool_update(call: ToolCall, run_view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
     """Return the update with the changes that a tool made to the state.
 
     Raises ToolError if a changed value is invalid or cannot be saved.
     """
     try:
-        update = view.update()
+        update = run_view.update()
         if update:
             check_saveable(call, update, runtime)
     except (AttributeError, InvalidUpdateError) as error:

@@ -143,7 +143,7 @@ class Inference:
         cls,
         agent: Agent,
         call: AgentCall,
-        view: RunView,
+        run_view: RunView,
         state: Values,
         tools: Mapping[str, Tool],
         runtime: Runtime[Any],
@@ -152,7 +152,7 @@ class Inference:
 
         Raises ModelError if the agent has no model.
         """
-        prompt = await build_prompt(agent, call, view, state)
+        prompt = await build_prompt(agent, call, run_view, state)
         used = call.usage + Usage(*state.get("usage") or ())
         allowance = Allowance(call.limits, used, call.requests + state.get("requests", 0))
         stop_reason = "stopped" if prompt.stop else "usage_limit" if allowance.is_used_up else None
@@ -170,19 +170,19 @@ class Inference:
             system="\n\n".join(message.text for message in prompt.prompt if message.role == "system" and message.text),
             tools=tool_specs(tools.values()),
             tool_choice=next_tool_choice(agent, state),
-            metadata={"agent": agent.name, "call_count": view.network.call_count},
+            metadata={"agent": agent.name, "call_count": run_view.network.call_count},
             **agent.settings,
         )
         return cls(resolve_model(agent, call), request, window, allowance, stop_reason)
 
 
-async def build_prompt(agent: Agent, call: AgentCall, view: RunView, state: Values) -> Prompt:
+async def build_prompt(agent: Agent, call: AgentCall, run_view: RunView, state: Values) -> Prompt:
     """Return the prompt and the conversation of the next model call, or those with which `on_start` replaced them."""
-    history = [*view.state.format_history(call.formatter), *repair_tool_rounds(state.get("messages", []))]
+    history = [*run_view.state.format_history(call.formatter), *repair_tool_rounds(state.get("messages", []))]
     system = agent.system
     if callable(system):
-        system = await acall_with_kwargs(system, {**view.kwargs, "agent": agent})
-    message = view.network.message
+        system = await acall_with_kwargs(system, {**run_view.kwargs, "agent": agent})
+    message = run_view.network.message
     turn_prompt = (message.metadata or {}).get("system_prompt") if message is not None else None
     text = "\n\n".join(part for part in (str(system or ""), turn_prompt) if part)
     prompt = [Message(text, role="system")] if text else []
@@ -191,7 +191,7 @@ async def build_prompt(agent: Agent, call: AgentCall, view: RunView, state: Valu
     hook = agent.lifecycle.on_start
     if hook is None:
         return Prompt(prompt, history)
-    kwargs = {**view.kwargs, "agent": agent, "input": view.network.input, "prompt": prompt, "history": history}
+    kwargs = {**run_view.kwargs, "agent": agent, "input": run_view.network.input, "prompt": prompt, "history": history}
     return _check_prompt(await acall_with_kwargs(hook, kwargs), Prompt(prompt, history), agent)
 
 

@@ -152,7 +152,7 @@ class AgentCall:
     formatter: Formatter = result_messages
     """Converts the results before the call to messages."""
 
-    def view(self, agent_state: Mapping[str, Any]) -> RunView:
+    def build_view(self, agent_state: Mapping[str, Any]) -> RunView:
         """Return a view of the run for one hook or tool. Views must not be shared, because it may change the data.
 
         `agent_state` is the state of the agent's graph, which has the data that was changed since the call began.

@@ -84,12 +84,12 @@ class _NetworkNodes:
         if state.get("input") is not None:
             update = await start_run(self._network, state, runtime)
             state = with_start_update(state, update)
-        view = build_run_view(self._network, state, runtime)
+        run_view = build_run_view(self._network, state, runtime)
         if state.get("routing") is None:
-            reason = await self._stop_reason(state, view)
+            reason = await self._stop_reason(state, run_view)
             if reason is not None:
-                return await self._end_run({"stop_reason": reason}, state, update, view, runtime)
-        if self._network.agents and not view.network.available_agents:
+                return await self._end_run({"stop_reason": reason}, state, update, run_view, runtime)
+        if self._network.agents and not run_view.network.available_agents:
             raise InvalidConfig(
                 f"No agent of network {self._network.name!r} is enabled. Check the `enabled` hooks of its agents."
             )
@@ -97,12 +97,12 @@ class _NetworkNodes:
         router: Any = self._network.router if routing is None else agents.find(routing)
         if isinstance(router, RoutingAgent):
             return await self._run_routing_agent(router, state, update, runtime)
-        chosen = await acall_with_kwargs(router, _router_kwargs(view))
+        chosen = await acall_with_kwargs(router, _router_kwargs(run_view))
         if isinstance(chosen, RoutingAgent):
             # The routing agent is called in the next superstep, so that the function's choice of it is saved first.
             agents.admit(chosen)
-            return Command(update={**update, **_data_update(view), "routing": chosen.name}, goto="route")
-        return await self._call_next(chosen, state, update, view, runtime)
+            return Command(update={**update, **_data_update(run_view), "routing": chosen.name}, goto="route")
+        return await self._call_next(chosen, state, update, run_view, runtime)
 
     async def _run_routing_agent(
         self, router: RoutingAgent, state: Values, update: dict[str, Any], runtime: Runtime[Any]
@@ -112,33 +112,33 @@ class _NetworkNodes:
         routed = Overwrite([result]) if "routed" in update else [result]  # the first update of a run clears the list
         usage = Usage(*state.get("routing_usage") or ()) + result.usage
         update = {**update, **data, "routed": routed, "routing": None, "routing_usage": usage.to_list()}
-        view = build_run_view(self._network, {**state, **data, "routing_usage": usage.to_list()}, runtime)
+        run_view = build_run_view(self._network, {**state, **data, "routing_usage": usage.to_list()}, runtime)
         if result.stop_reason == "usage_limit":  # the routing agent made no choice, and no agent may be called
-            return await self._end_run({"stop_reason": "usage_limit"}, state, update, view, runtime)
-        chosen = run_agents(self._network, runtime).resolve_names(await router.choose(result, view.network))
-        return await self._call_next([*scheduled, *chosen], state, update, view, runtime)
+            return await self._end_run({"stop_reason": "usage_limit"}, state, update, run_view, runtime)
+        chosen = run_agents(self._network, runtime).resolve_names(await router.choose(result, run_view.network))
+        return await self._call_next([*scheduled, *chosen], state, update, run_view, runtime)
 
     async def _call_next(
-        self, chosen: Any, state: Values, update: dict[str, Any], view: RunView, runtime: Runtime[Any]
+        self, chosen: Any, state: Values, update: dict[str, Any], run_view: RunView, runtime: Runtime[Any]
     ) -> Command[Any]:
         """Add the chosen agents to the queue; return the Command that calls its first agent, or ends the run."""
         chosen = run_agents(self._network, runtime).resolve_names(chosen)
-        queue = [*state.get("queue", ()), *chosen, *view.network.scheduled]
+        queue = [*state.get("queue", ()), *chosen, *run_view.network.scheduled]
         if not queue:
-            summary = view.network.summary
+            summary = run_view.network.summary
             reason = "done" if summary is not None else _last_cut_short(results_of_run(state)) or "completed"
             outcome = {"stop_reason": reason, "summary": summary}
-            return await self._end_run(outcome, state, update, view, runtime)
+            return await self._end_run(outcome, state, update, run_view, runtime)
         name, *remaining = queue
         call = Send("agent", {"agent": name, "position": state.get("position", 0)})
-        return Command(update={**update, **_data_update(view), "queue": remaining}, goto=call)
+        return Command(update={**update, **_data_update(run_view), "queue": remaining}, goto=call)
 
-    async def _stop_reason(self, state: Values, view: RunView) -> str | None:
+    async def _stop_reason(self, state: Values, run_view: RunView) -> str | None:
         """Return the reason to end the run without calling the router; None if the run continues."""
-        network, call_count = self._network, view.network.call_count
+        network, call_count = self._network, run_view.network.call_count
         if not call_count:
             return None
-        kwargs = {**view.kwargs, "result": view.network.last_result}
+        kwargs = {**run_view.kwargs, "result": run_view.network.last_result}
         if network.stop_when is not None and await acall_with_kwargs(network.stop_when, kwargs):
             return "stop_when"
         if network.max_iter and call_count >= network.max_iter:
@@ -147,14 +147,14 @@ class _NetworkNodes:
         return "usage_limit" if limits is not None and limits.reached(*usage_of_run(state)) else None
 
     async def _end_run(
-        self, outcome: dict[str, Any], state: Values, update: dict[str, Any], view: RunView, runtime: Runtime[Any]
+        self, outcome: dict[str, Any], state: Values, update: dict[str, Any], run_view: RunView, runtime: Runtime[Any]
     ) -> Command[Any]:
         """Save the results of the run in the user-supplied storage, and return the Command that ends the run."""
         history = self._network.history
         if history is not None:
-            await history.save_results(view.state.thread_id, results_of_run(state), view.kwargs, runtime)
+            await history.save_results(run_view.state.thread_id, results_of_run(state), run_view.kwargs, runtime)
         run_agents(self._network, runtime).forget()
-        return Command(update={**update, **_data_update(view), **outcome}, goto=END)
+        return Command(update={**update, **_data_update(run_view), **outcome}, goto=END)
 
     async def agent(self, target: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
         """Call an agent, and return the update with its result. `target` has its name and the position of the call."""
@@ -184,11 +184,11 @@ def _last_cut_short(results: Sequence[AgentResult]) -> str | None:
     return results[-1].stop_reason if results and results[-1].stop_reason in CUT_SHORT else None
 
 
-def _router_kwargs(view: RunView) -> dict[str, Any]:
+def _router_kwargs(run_view: RunView) -> dict[str, Any]:
     """Return the arguments that the parameters of a router function may name."""
-    network = view.network
+    network = run_view.network
     return {
-        **view.kwargs,
+        **run_view.kwargs,
         "input": network.input,
         "message": network.message,
         "stack": network.stack,
@@ -197,6 +197,6 @@ def _router_kwargs(view: RunView) -> dict[str, Any]:
     }
 
 
-def _data_update(view: RunView) -> dict[str, Any]:
+def _data_update(run_view: RunView) -> dict[str, Any]:
     """Return the update with the changes that a router made to the data."""
-    return {name: value for name, value in view.update().items() if name != "scheduled"}
+    return {name: value for name, value in run_view.update().items() if name != "scheduled"}
