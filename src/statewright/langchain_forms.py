@@ -84,7 +84,7 @@ class MessageForm:
 
 
 def joined_text(content: str | list[dict[str, Any]]) -> str:
-    """Return content that is text; of content that is a list of parts, the concatenated text of its text parts."""
+    """Return the text of content: the content itself if it is text, or else the concatenated text of its text parts."""
     if isinstance(content, str):
         return content
     return "".join(part.get("text", "") for part in content if part.get("type") == "text")

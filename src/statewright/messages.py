@@ -50,7 +50,7 @@ class ToolCall:
     """A model's request to call a tool."""
 
     id: str
-    """The id that the model has chosen, to which the call's result refers."""
+    """The id of the call, chosen by the model. The result of the call has it as `tool_call_id`."""
     name: str
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
     invalid: str | None = None
@@ -138,7 +138,7 @@ def copied(message: Message) -> Message:
     """Return a copy of a message, which the caller may change."""
     if type(message) is not Message:
         return replace(message)
-    # Four times as fast as `replace`.
+    # This does the same as `replace`, but faster, and every model call needs copies of messages.
     return Message(
         message.content,
         message.role,

@@ -68,7 +68,7 @@ SETTINGS: Final = tuple(field.name for field in fields(ModelRequest) if field.na
 """The fields of a ModelRequest that an agent's `settings` may set."""
 
 
-def setting_problem(settings: Mapping[str, Any]) -> str | None:
+def find_setting_problem(settings: Mapping[str, Any]) -> str | None:
     """Return the error text for the first unknown setting; None if all names are known."""
     unknown = next((name for name in settings if name not in SETTINGS), None)
     if unknown is None:
@@ -141,9 +141,9 @@ class Agent:
     memory: MemoryStrategy | None = None
     """Selects the part of a long conversation to send to the model; all of it if None."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Other fields of ModelRequest: `temperature`, `max_tokens`, `timeout`, `output` and so on."""
+    """Values of further fields of ModelRequest, such as `temperature`, `max_tokens`, `timeout` and `output`."""
     stop_when: Callable[..., Any] | None = None
-    """`(result, state, network) -> bool`: True to end the agent before its model is called again."""
+    """`(result, state, network) -> bool`: True to end the call of the agent before its model is called again."""
 
     def __post_init__(self) -> None:
         tools = cast(Any, self.tools)
@@ -177,7 +177,7 @@ class Agent:
                 yield f"{field_name} is {value!r}. Pass {expected}."
         if is_coroutine_function(getattr(self.lifecycle, "enabled", None)):
             yield "its hook `enabled` is a coroutine function. Pass a plain function."
-        if (problem := setting_problem(self.settings)) is not None:
+        if (problem := find_setting_problem(self.settings)) is not None:
             yield problem
 
     def with_model(self, model: Any) -> Self:
@@ -231,7 +231,7 @@ class Agent:
         return _single_result(await self._alone_with(model, max_iter).arun(input, **options))
 
     def stream(self, input: Any, *, model: Any = None, max_iter: int | None = None, **options: Any) -> Iterator[Any]:  # noqa: A002
-        """Yield the parts of a run as they arrive; see `Network.stream`."""
+        """Run the agent alone, and yield messages and chunks as they arrive; see `Network.stream`."""
         return self._alone_with(model, max_iter).stream(input, **options)
 
     def astream(
@@ -252,7 +252,7 @@ class Agent:
 
 
 def as_tool(tool: Any) -> Tool:
-    """Return a tool unchanged, or converted from a function or a LangChain tool.
+    """Return a tool unchanged; convert a function or a LangChain tool to a tool.
 
     Raises InvalidConfig for anything else.
     """

@@ -63,7 +63,7 @@ def forbid_model_calls(*, local: bool = True) -> CallRule:
 
 
 def allow_model_calls() -> CallRule:
-    """Allow calls of real models in spite of earlier rules; in a `with` statement, only for its block."""
+    """Allow calls of real models in spite of earlier rules; if used as a context manager, only inside its block."""
     return CallRule(allows_calls=True, allows_local_calls=True, set_by="allow_model_calls()")
 
 

@@ -124,7 +124,7 @@ class _AgentNodes:
     async def _call_model(self, inference: Inference, runtime: Runtime[Any]) -> ModelResponse:
         """Call the model, and return its answer.
 
-        If user code runs after it, which may fail, the answer is first recorded in the journal.
+        If user code that may fail runs afterwards, the answer is recorded in the journal first.
         """
         agent = self._agent
         call = partial(ask, inference.model, inference.request, runtime, name=agent.name)

@@ -153,7 +153,7 @@ class AgentCall:
     """Converts the results before the call to messages."""
 
     def build_view(self, agent_state: Mapping[str, Any]) -> RunView:
-        """Return a view of the run for one hook or tool. Views must not be shared, because it may change the data.
+        """Return a view of the run for one hook or tool, which may change the data; so views must not be shared.
 
         `agent_state` is the state of the agent's graph, which has the data that was changed since the call began.
         """

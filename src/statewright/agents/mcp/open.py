@@ -82,11 +82,11 @@ def _create_sse_http_client(
     The SDK would wait forever for the answer to such a message.
     """
 
-    async def check(response: httpx2.Response) -> None:
+    async def report_refusal(response: httpx2.Response) -> None:
         if response.request.method == "POST" and response.is_error:
             on_end(ConnectionError(f"a message was refused with {response.status_code} {response.reason_phrase}"))
 
-    pinned, hooks = _pinned_transport(addresses), {"response": [check]}
+    pinned, hooks = _pinned_transport(addresses), {"response": [report_refusal]}
     return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, transport=pinned, event_hooks=hooks)
 
 

@@ -83,7 +83,7 @@ class Session:
     async def build_error(self, failure: str, error: BaseException | None = None, *, hint: str = "") -> ToolError:
         """Return an error that says what failed, why, and what the server program last wrote to its standard error.
 
-        The cause of the end of the session takes precedence over `error` as the reason.
+        If the session has ended for a known reason, the error gives this reason instead of `error`.
         """
         cause = self._cause or error
         reason = "the server closed the connection"

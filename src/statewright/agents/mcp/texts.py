@@ -88,7 +88,7 @@ def error_text(error: BaseException) -> str:
 
 # -- standard error
 
-_TAIL_BYTES: Final = 4096  # bytes; earlier output is dropped
+_TAIL_BYTES: Final = 4096  # earlier output is dropped
 _TAIL_LINES: Final = 8
 _POLL_INTERVAL: Final = 0.01  # seconds
 

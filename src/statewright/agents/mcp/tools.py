@@ -69,7 +69,7 @@ class McpTool:
 class _ProgressReporter:
     """Reports progress to readers of the stream.
 
-    It is called on the host's event loop, and writes to the stream on the event loop of the call's caller.
+    It is called on the host's event loop, and writes to the stream on the event loop on which the tool was called.
     """
 
     def __init__(self, tool: str, context: ToolContext) -> None:

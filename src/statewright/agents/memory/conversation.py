@@ -128,10 +128,12 @@ def estimate_tokens(messages: Message | Iterable[Message]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The maximum number of messages, not counting leading system messages; and of tokens, counting those of all."""
+    """Limits on the messages to send; infinity means no limit."""
 
     messages: float = inf
+    """Maximum number of messages, not counting leading system messages."""
     tokens: float = inf
+    """Maximum number of tokens, counting those of leading system messages too."""
 
     def allow(self, messages: Sequence[Message], further_tokens: int = 0) -> bool:
         """Return True if the messages, and `further_tokens` in addition to their tokens, are within the limits."""

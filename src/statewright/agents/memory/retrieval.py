@@ -175,7 +175,7 @@ class Retrieval:
     async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> list[Message]:
         conversation = read_conversation(messages)
         start = recent_start(conversation, self._keep)
-        groups = [group for group in _searchable_groups(conversation, start) if _text(conversation, group)]
+        groups = [group for group in _searchable_groups(conversation, start) if _group_text(conversation, group)]
         query = context.query or next((message.text for message in reversed(messages) if message.role == "user"), "")
         nearest = await self._nearest(query, conversation, groups, context) if groups and query else []
         selected = [index for group in nearest for index in group]
@@ -185,7 +185,7 @@ class Retrieval:
         self, query: str, conversation: Conversation, groups: Sequence[range], context: MemoryContext
     ) -> list[range]:
         """Return the `top_k` groups of units whose texts are most similar to the query."""
-        texts = [_text(conversation, group) for group in groups]
+        texts = [_group_text(conversation, group) for group in groups]
         if self._by_vectors is not None:
             indices = await self._by_vectors.nearest(query, texts, self._top_k)
         else:
@@ -222,5 +222,5 @@ def _searchable_groups(conversation: Conversation, start: int) -> list[range]:
     return groups
 
 
-def _text(conversation: Conversation, group: range) -> str:
+def _group_text(conversation: Conversation, group: range) -> str:
     return "\n".join(message.text for index in group for message in conversation.units[index] if message.text)

@@ -32,10 +32,10 @@ INSTRUCTIONS: Final = (
     "If there is an earlier summary, include it in yours. Answer with the summary alone."
 )
 SUMMARY: Final = "summary"
-"""The key in the notes of the last summary; and the key in a message's metadata that marks it as a summary, whose value
-is the number of units that it summarizes."""
+"""The key under which the notes have the last summary. A message that shows a summary has the same key in its metadata,
+with the number of units that it summarizes."""
 _FAILED: Final = "summary_failed"
-"""The key in the notes under which the last turn is recorded in which the model gave no summary."""
+"""The key under which the notes have the key of the last turn in which the model gave no summary."""
 _MAX_CACHED: Final = 1000
 """Maximum number of cached summaries."""
 _MAX_LOGGED: Final = 200

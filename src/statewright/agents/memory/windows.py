@@ -1,5 +1,5 @@
-"""Memory strategies that send the end of a conversation: as much as a limit on messages or tokens allows, and possibly
-with a summary of the older turns."""
+"""Memory strategies that send the end of a conversation, within limits on messages or tokens, and possibly with a
+summary of the older turns."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class SummarizingWindow:
         """Return the messages to send.
 
         If the existing summary and the units after it do not satisfy `fits`, the units before the index that `start`
-        returns are summarized. If the model gives no summary of them, they are sent unchanged. With `fallback_start`,
-        units before the index that it returns are left out instead. It gets the messages of the existing summary: one
-        message, or none.
+        returns are summarized. If the model gives no summary, they are sent unchanged; but with `fallback_start`, the
+        units before the index that it returns are left out. `fallback_start` is called with the messages that show the
+        existing summary: one message, or none.
         """
         first, units = start(conversation), conversation.units
         summary = self._summaries.longest(units[:first], context)

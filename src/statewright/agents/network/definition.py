@@ -112,7 +112,7 @@ class NetworkDefinition(Generic[T]):
     def with_models(self, model: Any = None, /, **by_agent: Any) -> Self:
         """Return a copy of the network with other models.
 
-        `by_agent` has the models of single agents by name, and `model` is that of all other agents. The agents are not
+        `by_agent` maps names of agents to models, and `model` is the model of all other agents. The agents are not
         copied, so a router may still return them. Raises InvalidConfig for the name of an undeclared agent.
         """
         unknown = next((name for name in by_agent if name not in self.agents), None)
@@ -147,7 +147,7 @@ class AgentRegistry:
         self.implicit = {agent.name: agent for agent in reachable_agents(router)} if callable(router) else {}
         """The undeclared agents to which the router refers."""
         self.admitted: LRUCache[str, dict[str, Agent]] = LRUCache(MAX_RUNS)
-        """The undeclared agents that routers have returned, for each unfinished run a dict by agent name."""
+        """The undeclared agents that routers have returned in unfinished runs, by run key and then by agent name."""
 
     def declare(self, agent: Agent) -> None:
         """Add a declared agent. Raises InvalidConfig if another agent has its name."""

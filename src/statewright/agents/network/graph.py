@@ -157,7 +157,10 @@ class _NetworkNodes:
         return Command(update={**update, **_data_update(run_view), **outcome}, goto=END)
 
     async def agent(self, target: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
-        """Call an agent, and return the update with its result. `target` has its name and the position of the call."""
+        """Call an agent, and return the update with its result.
+
+        `target` has the name of the agent under `agent`, and the position of the call in the thread under `position`.
+        """
         state, agent = runtime.state, run_agents(self._network, runtime).find(target["agent"])
         result, data, scheduled = await self._call_agent(agent, state, str(target["position"]), runtime)
         queue = [*state.get("queue", ()), *scheduled]

@@ -1,4 +1,4 @@
-"""Networks: agents that share a state, and a router that chooses the next agent. Here are the methods that run them."""
+"""Networks of agents: the methods that compile and run them; their definition is in `definition`."""
 
 from __future__ import annotations
 

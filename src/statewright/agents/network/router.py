@@ -21,7 +21,7 @@ SELECT: Final = "select_agent"
 DONE: Final = "done"
 """The tools of the default router."""
 _ATTEMPTS: Final = 3
-"""Maximum number of model calls with which the default router may try to name an existing agent."""
+"""Maximum number of model calls that the default router makes until one names an existing agent."""
 _SYSTEM: Final = """\
 You coordinate a group of agents. Look at the request and at what has been said and done so far. If something is left \
 to do, choose the agent that should do it next by calling `select_agent`. If the whole request is done, \

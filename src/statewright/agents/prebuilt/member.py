@@ -34,9 +34,9 @@ class MemberOutput:
 
     messages: Sequence[Message | RemoveMessage]
     update: Mapping[str, Any]
-    """The final values of the other fields that have no reducer."""
+    """The final values of other fields, by name."""
     writes: Sequence[tuple[str, Any]] = ()
-    """The writes to the other fields that have a reducer, which the group applies: pairs of field name and update."""
+    """The writes to fields with a reducer, as pairs of field name and update, for the reducers of the group."""
 
     def to_subgraph_result(self, messages: Sequence[Message | RemoveMessage], **extra_fields: Any) -> SubgraphResult:
         """Return the result of the node that called the member, with `messages` in place of the member's messages.

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, NotRequired, cast
 
 from typing_extensions import TypedDict  # pydantic rejects typing.TypedDict before Python 3.12
 
-from statewright.agents.agent import DEFAULT_RETRIES, setting_problem
+from statewright.agents.agent import DEFAULT_RETRIES, find_setting_problem
 from statewright.agents.kwargs_injection import acall_with_kwargs
 from statewright.agents.loop.model_call import ask, retry_policy
 from statewright.agents.loop.request import MEMORY_NOTES, MemoryNotes, select_messages, tool_specs
@@ -74,7 +74,7 @@ def create_agent(
 
     Raises InvalidConfig for unknown settings, and for invalid tools or an invalid `response_format`.
     """
-    problem = setting_problem(settings or {})
+    problem = find_setting_problem(settings or {})
     if problem is not None:
         raise InvalidConfig(f"Agent {name!r} is invalid: {problem}")
     node = tools if isinstance(tools, ToolNode) else ToolNode(tools, handle_tool_errors=handle_tool_errors)

@@ -41,10 +41,10 @@ def create_swarm(
     """Create a graph of agents that hand the conversation over to each other with tools made by `create_handoff_tool`.
 
     `default_active_agent` names the agent that answers the first user message of a thread. Later messages are answered
-    by the agent that was active last, which the state names in `active_agent`. All agents see the whole conversation.
-    If one answer of a model contains several handoffs, only the first is made, and the results of the others become
-    errors in the conversation. A tool may also hand over by returning a Command for the parent graph. `options` are
-    those of `StateGraph.compile`.
+    by the agent that was active last; the field `active_agent` of the state has its name. All agents see the whole
+    conversation. If one answer of a model contains several handoffs, only the first is made, and the results of the
+    others become errors in the conversation. A tool may also hand over by returning a Command for the parent graph.
+    `options` are those of `StateGraph.compile`.
 
     Raises InvalidConfig for invalid agents, and for handoff tools that name an agent that is not in the swarm.
     """

@@ -43,7 +43,7 @@ class AgentResult:
     requests: int = 0
     """The number of model calls."""
     stop_reason: str | None = None
-    """The reason why the call ended before the model had given its final answer, see `StopReason`; None if it had."""
+    """The reason why the call ended without a final answer of the model, see `StopReason`; None if it has one."""
 
     @property
     def output(self) -> list[Message]:

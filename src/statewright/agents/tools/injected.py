@@ -126,9 +126,9 @@ class InjectedSource:
     accepts_none: bool = False
     """True if the annotation of the parameter allows None."""
     is_state: bool = False
-    """True if the value contains the state or one of its fields, which LangChain's tools get in LangChain's form."""
+    """True if the value contains the state or one of its fields. LangChain tools get it with LangChain messages."""
     state_class: Any = None
-    """The pydantic model or dataclass to convert the state to."""
+    """The pydantic model or dataclass to which the state is converted; None to pass the state as it is."""
 
     def resolve_value(self, tool: str, parameter: str, context: ToolContext) -> Any:
         """Return the value of the parameter; MISSING if it should keep its default.

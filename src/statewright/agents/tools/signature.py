@@ -138,7 +138,8 @@ def _build_model(tool: str, parameters: list[inspect.Parameter], descriptions: M
     fields: dict[str, Any] = {
         _field_name(index): _field_definition(parameter, descriptions) for index, parameter in enumerate(named)
     }
-    # Language models may write a number in place of a string, and templates render numbers as strings.
+    # Numbers are accepted for strings, because language models sometimes write numbers in place of strings; and strings
+    # for numbers, because templates render numbers as strings.
     config = ConfigDict(extra="forbid" if var_keyword is None else "allow", coerce_numbers_to_str=True)
     try:
         return create_model("Arguments", __base__=_base_model(var_keyword, config), **fields)
@@ -147,7 +148,7 @@ def _build_model(tool: str, parameters: list[inspect.Parameter], descriptions: M
 
 
 def _base_model(var_keyword: inspect.Parameter | None, config: ConfigDict) -> type[BaseModel]:
-    """Return the base class of the model. If `**kwargs` is annotated, the class validates extra arguments by that."""
+    """Return the base class of the model, which validates extra arguments by the annotation of `**kwargs`, if any."""
     if var_keyword is None or var_keyword.annotation in (inspect.Parameter.empty, Any):
         return type("Arguments", (BaseModel,), {"model_config": config})
     hints = {"__pydantic_extra__": dict[str, modern_typeddict(var_keyword.annotation)]}
@@ -226,7 +227,7 @@ class ValueSchema:
         Raises ValueError with all problems of an invalid value.
         """
         if self._adapter is not None:
-            return _read(self._adapter.validate_python, value)
+            return _validate(self._adapter.validate_python, value)
         problems = "; ".join(_error_path(error) + str(error.message) for error in self._validator.iter_errors(value))
         if problems:
             raise ValueError(problems)
@@ -234,14 +235,15 @@ class ValueSchema:
 
     def read_json(self, text: str) -> Any:
         """Like `read`, for a value that is written as JSON text."""
-        return self.read(json.loads(text)) if self._adapter is None else _read(self._adapter.validate_json, text)
+        return self.read(json.loads(text)) if self._adapter is None else _validate(self._adapter.validate_json, text)
 
     def to_json(self, value: Any) -> Any:
         """Convert a value that `read` returned to plain JSON."""
         return value if self._adapter is None else self._adapter.dump_python(value, mode="json")
 
 
-def _read(validate: Callable[[Any], Any], value: Any) -> Any:
+def _validate(validate: Callable[[Any], Any], value: Any) -> Any:
+    """Validate a value with a function of pydantic. Raises ValueError with all problems of an invalid value."""
     try:
         return validate(value)
     except ValidationError as error:

@@ -198,7 +198,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 class WrongCall(ToolError):
-    """An invalid call: the tool does not exist, the arguments are wrong, or the approval was refused."""
+    """A call was not made: the tool does not exist, the arguments are wrong, or the call was not approved."""
 
 
 class HttpError(ToolError):

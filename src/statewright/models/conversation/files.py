@@ -133,7 +133,7 @@ def _read_base64(data: str) -> tuple[str, str | None]:
 
 
 def _image_type(base64_data: str) -> str | None:
-    """Return the media type that the first bytes of an image tell; None if they are not those of an accepted type."""
+    """Return the media type of an image, recognised by its first bytes; None if it is not one of the accepted types."""
     first_bytes = binascii.a2b_base64(base64_data[:24])
     if first_bytes.startswith(b"RIFF") and first_bytes[8:12] == b"WEBP":
         return "image/webp"

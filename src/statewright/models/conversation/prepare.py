@@ -185,7 +185,7 @@ _VALID_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 """Matches the call ids that every provider accepts; OpenAI's chat completions are the strictest."""
 _FORBIDDEN: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _ID_PREFIX_LENGTH: Final = 24
-"""How many characters of an invalid id its replacement begins with, so that it can be recognised."""
+"""The number of characters of an invalid id that its replacement keeps, so that a reader recognises the id."""
 
 
 def _with_valid_calls(messages: Sequence[Message]) -> list[Message]:

@@ -1,6 +1,6 @@
-"""What must be sent to a provider again unchanged with its own answers: reasoning with signatures, and ids of items.
+"""Provider-specific parts of an answer that its provider must get back unchanged, such as reasoning with signatures.
 
-It is recorded as plain JSON in the message's metadata under `provider`: the parts of the answer in order. The text and
+The parts of an answer are recorded in order, as plain JSON, in the message's metadata under `provider`. The text and
 the arguments of calls are not recorded, because the message has them, and edits of the message must take effect. The
 record is sent only to the provider that gave the answer, at the same URL; other providers get only text and calls.
 """
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from pydantic_ai import messages as vendor
 
 _WITHOUT_RECORD = ({"part_kind", "length"}, {"part_kind", "tool_call_id"})
-"""The fields of recorded parts that have nothing which the message does not have. If all parts are like this, no record
-is needed."""
+"""The sets of fields of parts that need no record. If all parts of an answer have such fields, it is not recorded."""
 _RESPONSE_FIELDS = ("provider_name", "canonical_system", "provider_response_id", "model_name")
 """The fields of a response that are recorded besides its parts."""
 

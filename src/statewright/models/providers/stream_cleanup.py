@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 async def run_in_own_task(items: AsyncGenerator[Item]) -> AsyncGenerator[Item]:
     """Iterate over `items` in a separate task, and yield them. Errors are raised after the items that precede them."""
     queue: asyncio.Queue[tuple[Item] | None] = asyncio.Queue()
-    task = asyncio.create_task(_fill(queue, items))
+    task = asyncio.create_task(_fill_queue(queue, items))
     task.add_done_callback(lambda _: queue.put_nowait(None))
     try:
         while (item := await queue.get()) is not None:
@@ -40,7 +40,7 @@ async def run_in_own_task(items: AsyncGenerator[Item]) -> AsyncGenerator[Item]:
             task.exception()  # asyncio would log an error that is never retrieved
 
 
-async def _fill(queue: asyncio.Queue[tuple[Item] | None], items: AsyncGenerator[Item]) -> None:
+async def _fill_queue(queue: asyncio.Queue[tuple[Item] | None], items: AsyncGenerator[Item]) -> None:
     async with aclosing(items):
         async for item in items:
             queue.put_nowait((item,))

@@ -35,7 +35,7 @@ _REDACTOR: Final = Redactor()
 _BYTES: Final = "$bytes"
 _DATETIME: Final = "$datetime"
 _DICT: Final = "$dict"
-"""The key that marks an encoded dict whose only key is one of these three keys."""
+"""The keys of dicts that stand for bytes, for a datetime, and for a dict whose only key is one of these three keys."""
 
 
 # -- requests

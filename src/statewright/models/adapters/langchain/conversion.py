@@ -155,7 +155,7 @@ def convert_response(
     )
 
 
-def as_text(response: ModelResponse, form: OutputForm) -> ModelResponse:
+def convert_answer_call(response: ModelResponse, form: OutputForm) -> ModelResponse:
     """Convert a call of the answer tool, which is named `form.name`, to a response with the call's arguments as text.
 
     If the response calls other tools too, it keeps only their calls, because the model answers again after their

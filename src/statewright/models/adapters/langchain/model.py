@@ -13,7 +13,7 @@ from statewright.messages import langchain_calls
 from statewright.models.adapters.conversion import provider_form, unwrapped
 from statewright.models.adapters.langchain.conversion import (
     ChunkMerger,
-    as_text,
+    convert_answer_call,
     convert_response,
     function_schema,
     langchain_messages,
@@ -48,8 +48,9 @@ class LangChainModel:
     arguments. With `tool_choice="none"` no tools are sent. The cost of calls is unknown.
 
     A structured answer is requested with `with_structured_output`. LangChain ignores tools and settings there, so in a
-    request with tools or settings the model is given an additional tool, by which it answers. If the model supports
-    neither, an instruction is added to the prompt. A structured answer is not streamed.
+    request with tools or settings the model gets an additional tool, whose arguments are the answer. For a model that
+    supports neither structured output nor tools, an instruction is added to the prompt. A structured answer is not
+    streamed.
 
     Calls of the model can be forbidden, see `forbid_model_calls`, unless it is one of LangChain's fake models or
     `fake=True` declares that it contacts no provider.
@@ -108,7 +109,7 @@ class LangChainModel:
             except NotImplementedError:
                 return await self._invoke(self.chat_model, request, output_instruction(form))
             answer = await structured.ainvoke(langchain_messages(request))
-            return as_text(self._response(answer["raw"]), form)
+            return convert_answer_call(self._response(answer["raw"]), form)
         return await self._request_by_tool(request, form)
 
     async def _request_by_tool(self, request: ModelRequest, form: OutputForm) -> ModelResponse:
@@ -122,7 +123,7 @@ class LangChainModel:
             if tools:
                 raise self._no_tools_error(request) from None
             return await self._invoke(self.chat_model, request, output_instruction(form))
-        return as_text(await self._invoke(bound, request), form)
+        return convert_answer_call(await self._invoke(bound, request), form)
 
     async def _invoke(self, model: Any, request: ModelRequest, instruction: str = "") -> ModelResponse:
         return self._response(
