@@ -163,9 +163,9 @@ class _AgentNodes:
         ordered_names = {name for name, tool in tools.items() if getattr(tool, "in_order", False)}
         ordered = [call for call in calls if call.name in ordered_names]
         sends: list[str | Send] = [Send("tool", call) for call in calls if call.name not in ordered_names]
-        is_direct = any(call.name in tools and tool_options(tools[call.name]).return_direct for call in calls)
-        stop = None if is_direct else await self._stop_reason(messages, state, run_view, is_last=is_last)
-        then = "finish" if is_direct or is_last or stop is not None else "infer"
+        returns_direct = any(call.name in tools and tool_options(tools[call.name]).return_direct for call in calls)
+        stop = None if returns_direct else await self._stop_reason(messages, state, run_view, is_last=is_last)
+        then = "finish" if returns_direct or is_last or stop is not None else "infer"
         update = {"ordered": ordered, "made": 0, "then": then, "stop": stop}
         return [*sends, *(["ordered"] if ordered else [])], update
 
@@ -174,8 +174,8 @@ class _AgentNodes:
     ) -> str | None:
         """Return the reason not to call the model again after the tools; None if it may be called again.
 
-        `is_last` means that this was the last model call that `max_iter` allows. An agent with a `max_iter` of 0 ends
-        normally after it, without a stop reason.
+        `is_last` means that `max_iter` does not allow another model call. There is no stop reason if `max_iter` is 0,
+        because a single model call is then the normal end.
         """
         agent = self._agent
         if is_last:

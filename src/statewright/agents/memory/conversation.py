@@ -53,11 +53,11 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     head = tuple(takewhile(lambda message: message.role == "system", messages))
     body = messages[len(head) :]
     results = _results_by_request(body)
-    complete = {request: indices for request, indices in results.items() if _is_complete(body, request, indices)}
-    ends = {request: max(indices) for request, indices in complete.items()}
-    valid = {index for index, message in enumerate(body) if message.role != "tool" and not message.tool_calls}
-    valid.update(ends, *complete.values())
-    return Conversation(head, _units(body, sorted(valid), ends))
+    complete_rounds = {request: indices for request, indices in results.items() if _is_complete(body, request, indices)}
+    last_results = {request: max(indices) for request, indices in complete_rounds.items()}
+    valid_indices = {index for index, message in enumerate(body) if message.role != "tool" and not message.tool_calls}
+    valid_indices.update(last_results, *complete_rounds.values())
+    return Conversation(head, _units(body, sorted(valid_indices), last_results))
 
 
 def _results_by_request(body: Sequence[Message]) -> dict[int, list[int]]:
@@ -65,14 +65,14 @@ def _results_by_request(body: Sequence[Message]) -> dict[int, list[int]]:
 
     If several calls have the same id, a result belongs to the last call before it.
     """
-    latest: dict[str, int] = {}
-    """The index of the message with the last call so far, by the id of the call."""
+    request_by_call_id: dict[str, int] = {}
+    """The index of the last message so far that has a call with this id."""
     results: dict[int, list[int]] = {}
     for index, message in enumerate(body):
         if message.tool_calls:
             results[index] = []
-            latest.update({call.id: index for call in message.tool_calls})
-        elif message.role == "tool" and (request := latest.get(message.tool_call_id or "")) is not None:
+            request_by_call_id.update({call.id: index for call in message.tool_calls})
+        elif message.role == "tool" and (request := request_by_call_id.get(message.tool_call_id or "")) is not None:
             results[request].append(index)
     return results
 
@@ -83,18 +83,18 @@ def _is_complete(body: Sequence[Message], request: int, results: Sequence[int]) 
     return result_ids == {call.id for call in body[request].tool_calls}
 
 
-def _units(body: Sequence[Message], valid: Sequence[int], ends: dict[int, int]) -> list[Unit]:
-    """Group the messages with the indices `valid` into units.
+def _units(body: Sequence[Message], valid_indices: Sequence[int], last_results: dict[int, int]) -> list[Unit]:
+    """Group the messages with valid indices into units.
 
-    `ends` maps the index of each message with tool calls to the index of the last result of these calls.
+    `last_results` maps the index of each message with tool calls to the index of the last result of these calls.
     """
     units: list[list[Message]] = []
     end = -1
-    for index in valid:
+    for index in valid_indices:
         if index > end:
             units.append([])
         units[-1].append(body[index])
-        end = max(end, ends.get(index, index))
+        end = max(end, last_results.get(index, index))
     return [tuple(unit) for unit in units]
 
 

@@ -112,10 +112,10 @@ class StoreSearch:
     def _nearest(self, store: Store, namespace: Namespace, query: str, texts: Sequence[str], count: int) -> list[int]:
         if store is not self._store:
             self._store, self._stored = store, LRUCache(_MAX_CACHED_KEYS)
-        by_key = {fingerprint(text): index for index, text in enumerate(texts)}
-        for key, index in by_key.items():
+        index_by_key = {fingerprint(text): index for index, text in enumerate(texts)}
+        for key, index in index_by_key.items():
             self._put(store, namespace, key, texts[index])
-        return _search(store, namespace, query, by_key, count)
+        return _search(store, namespace, query, index_by_key, count)
 
     def _put(self, store: Store, namespace: Namespace, key: str, text: str) -> None:
         item = f"{namespace} {key}"
@@ -126,13 +126,13 @@ class StoreSearch:
         self._stored.put(item, True)
 
 
-def _search(store: Store, namespace: Namespace, query: str, by_key: Mapping[str, int], count: int) -> list[int]:
-    """Search the store, page by page, until `count` items with the keys of `by_key` are found; return their indices."""
+def _search(store: Store, namespace: Namespace, query: str, index_by_key: Mapping[str, int], count: int) -> list[int]:
+    """Search the store, page by page, until `count` items with these keys are found; return their indices."""
     indices: list[int] = []
     offset, page_size = 0, max(2 * count, 10)
     while len(indices) < count:
         page = store.search(namespace, query=query, limit=page_size, offset=offset)
-        indices.extend(by_key[item.key] for item in page if item.key in by_key)
+        indices.extend(index_by_key[item.key] for item in page if item.key in index_by_key)
         offset += page_size
         if len(page) < page_size:
             break

@@ -73,17 +73,17 @@ class Summaries:
         """The text of each summary and the id of the task that requested it, by the key of its units. Other executions
         of that task do not use the cached summary, but find the answer in the task's journal, so that the execution
         that succeeds counts the cost of the summary."""
-        self._failed: LRUCache[str, bool] = LRUCache(_MAX_CACHED)
+        self._failed_turns: LRUCache[str, bool] = LRUCache(_MAX_CACHED)
         """The keys of turns in which the model gave no summary, for conversations without notes."""
         self._locks: dict[tuple[int, str], asyncio.Lock] = {}
         """The locks of the summaries that are being requested, by the id of the event loop, because a lock cannot be
         used on another loop, and by the key of the units."""
 
-    def longest(self, units: Sequence[Unit], context: MemoryContext) -> Summary:
+    def find_longest(self, units: Sequence[Unit], context: MemoryContext) -> Summary:
         """Return the existing summary that covers the longest prefix of these units; an empty one if there is none."""
-        return self._longest(list(_prefix_keys(units)), context)
+        return self._find_longest(list(_prefix_keys(units)), context)
 
-    def _longest(self, keys: Sequence[str], context: MemoryContext) -> Summary:
+    def _find_longest(self, keys: Sequence[str], context: MemoryContext) -> Summary:
         saved = _saved_summary(keys, context)
         for count in range(len(keys), saved.unit_count, -1):
             text, task_id = self._cache.get(keys[count - 1]) or ("", None)
@@ -92,7 +92,7 @@ class Summaries:
                 return Summary(count, text)
         return saved
 
-    async def summary(self, units: Sequence[Unit], context: MemoryContext) -> Summary:
+    async def summarize(self, units: Sequence[Unit], context: MemoryContext) -> Summary:
         """Return the summary of these units, and save it in the notes. It extends the longest existing summary.
 
         If the model gives no summary, the result covers fewer units. A concurrent call for the same units waits for the
@@ -103,7 +103,7 @@ class Summaries:
         lock = self._locks.setdefault(lock_key, asyncio.Lock())
         try:
             async with lock:
-                summary = self._longest(keys, context)
+                summary = self._find_longest(keys, context)
                 while summary.unit_count < len(units):
                     longer = await self._extend(summary, units, keys, context)
                     if longer is None:
@@ -125,13 +125,13 @@ class Summaries:
         `turn` identifies the turn: all units of the conversation up to the last user message.
         """
         if context.notes is None:
-            return self._failed.get(_units_key(turn)) is not None
+            return self._failed_turns.get(_units_key(turn)) is not None
         return _FAILED in context.notes and context.notes[_FAILED] == _units_key(turn)
 
     def record_failure(self, turn: Sequence[Unit], context: MemoryContext) -> None:
         """Record that the model gave no summary in this turn; for `turn` see `has_failed`."""
         if context.notes is None:
-            self._failed.put(_units_key(turn), True)
+            self._failed_turns.put(_units_key(turn), True)
         else:
             context.notes[_FAILED] = _units_key(turn)
 

@@ -48,11 +48,11 @@ class SummarizingWindow:
         existing summary: one message, or none.
         """
         first, units = start(conversation), conversation.units
-        summary = self._summaries.longest(units[:first], context)
+        summary = self._summaries.find_longest(units[:first], context)
         if summary.unit_count < first and not fits(_with_summary(conversation, summary)):
             turn = units[: (conversation.last_user_unit or 0) + 1]
             if not self._summaries.has_failed(turn, context):
-                summary = await self._summaries.summary(units[:first], context)
+                summary = await self._summaries.summarize(units[:first], context)
                 if summary.unit_count < first:
                     self._summaries.record_failure(turn, context)
         selected = _with_summary(conversation, summary)

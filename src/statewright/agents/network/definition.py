@@ -144,7 +144,7 @@ class AgentRegistry:
     def __init__(self, network: str, agents: Sequence[Agent], router: object) -> None:
         self.network = network
         self.declared: Mapping[str, Agent] = agents_by_name(f"Network {network!r}", agents)
-        self.implicit = {agent.name: agent for agent in reachable_agents(router)} if callable(router) else {}
+        self.referenced = {agent.name: agent for agent in reachable_agents(router)} if callable(router) else {}
         """The undeclared agents to which the router refers."""
         self.admitted: LRUCache[str, dict[str, Agent]] = LRUCache(MAX_RUNS)
         """The undeclared agents that routers have returned in unfinished runs, by run key and then by agent name."""
@@ -164,7 +164,7 @@ class RunAgents:
     def find(self, name: str) -> Agent:
         """Return an agent by name. Raises RoutingError if there is none."""
         registry = self._registry
-        agents = {**registry.implicit, **registry.declared, **(registry.admitted.get(self._run_key) or {})}
+        agents = {**registry.referenced, **registry.declared, **(registry.admitted.get(self._run_key) or {})}
         if name not in agents:
             raise RoutingError(
                 f"Network {registry.network!r} has no agent {name!r}. {suggestion(name, agents, noun='Agents')} "
@@ -201,7 +201,7 @@ class RunAgents:
                 f"The router of network {self._registry.network!r} returned an agent {agent.name!r}, but another one "
                 f"is declared under this name. Rename one of them."
             )
-        if declared is None and self._registry.implicit.get(agent.name) is not agent:
+        if declared is None and self._registry.referenced.get(agent.name) is not agent:
             admitted = self._registry.admitted
             admitted.put(self._run_key, {**(admitted.get(self._run_key) or {}), agent.name: agent})
 

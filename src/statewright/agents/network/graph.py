@@ -97,12 +97,12 @@ class _NetworkNodes:
         router: Any = self._network.router if routing is None else agents.find(routing)
         if isinstance(router, RoutingAgent):
             return await self._run_routing_agent(router, state, update, runtime)
-        chosen = await acall_with_kwargs(router, _router_kwargs(run_view))
-        if isinstance(chosen, RoutingAgent):
+        choice = await acall_with_kwargs(router, _router_kwargs(run_view))
+        if isinstance(choice, RoutingAgent):
             # The routing agent is called in the next superstep, so that the function's choice of it is saved first.
-            agents.admit(chosen)
-            return Command(update={**update, **_data_update(run_view), "routing": chosen.name}, goto="route")
-        return await self._call_next(chosen, state, update, run_view, runtime)
+            agents.admit(choice)
+            return Command(update={**update, **_data_update(run_view), "routing": choice.name}, goto="route")
+        return await self._call_next(choice, state, update, run_view, runtime)
 
     async def _run_routing_agent(
         self, router: RoutingAgent, state: Values, update: dict[str, Any], runtime: Runtime[Any]
@@ -115,15 +115,18 @@ class _NetworkNodes:
         run_view = build_run_view(self._network, {**state, **data, "routing_usage": usage.to_list()}, runtime)
         if result.stop_reason == "usage_limit":  # the routing agent made no choice, and no agent may be called
             return await self._end_run({"stop_reason": "usage_limit"}, state, update, run_view, runtime)
-        chosen = run_agents(self._network, runtime).resolve_names(await router.choose(result, run_view.network))
-        return await self._call_next([*scheduled, *chosen], state, update, run_view, runtime)
+        choice = run_agents(self._network, runtime).resolve_names(await router.choose(result, run_view.network))
+        return await self._call_next([*scheduled, *choice], state, update, run_view, runtime)
 
     async def _call_next(
-        self, chosen: Any, state: Values, update: dict[str, Any], run_view: RunView, runtime: Runtime[Any]
+        self, choice: Any, state: Values, update: dict[str, Any], run_view: RunView, runtime: Runtime[Any]
     ) -> Command[Any]:
-        """Add the chosen agents to the queue; return the Command that calls its first agent, or ends the run."""
-        chosen = run_agents(self._network, runtime).resolve_names(chosen)
-        queue = [*state.get("queue", ()), *chosen, *run_view.network.scheduled]
+        """Return the Command that calls the next agent, or that ends the run if there is none.
+
+        `choice` is the answer of a router: the agents, or their names, to add to the queue.
+        """
+        choice = run_agents(self._network, runtime).resolve_names(choice)
+        queue = [*state.get("queue", ()), *choice, *run_view.network.scheduled]
         if not queue:
             summary = run_view.network.summary
             reason = "done" if summary is not None else _last_cut_short(results_of_run(state)) or "completed"

@@ -104,7 +104,7 @@ class Network(NetworkDefinition[T]):
 
         If the run is interrupted, its usage does not include the usage of the interrupted agent.
         """
-        agents = {**self.registry.implicit, **self.agents}
+        agents = {**self.registry.referenced, **self.agents}
         stack = [agents[name] for name in values.get("queue", ()) if name in agents]
         data, thread_id = data_fields(values), values.get("history_thread")
         run = build_run(self, values, thread_id, stack, None, data, Usage())
@@ -140,7 +140,7 @@ class Network(NetworkDefinition[T]):
             network = network._copy()
             network.router = router
             network.registry = AgentRegistry(network.name, list(network.agents.values()), router)
-            network.registry.implicit = {**self.registry.implicit, **network.registry.implicit}
+            network.registry.referenced = {**self.registry.referenced, **network.registry.referenced}
             network.registry.admitted = self.registry.admitted
         return network
 

@@ -77,9 +77,9 @@ def create_agent(
     problem = find_setting_problem(settings or {})
     if problem is not None:
         raise InvalidConfig(f"Agent {name!r} is invalid: {problem}")
-    node = tools if isinstance(tools, ToolNode) else ToolNode(tools, handle_tool_errors=handle_tool_errors)
-    answer = StructuredOutput(response_format) if response_format is not None else None
-    nodes = _ReactNodes(name, model, node, prompt, memory, settings or {}, answer, pre_model_hook, post_model_hook)
+    tool_node = tools if isinstance(tools, ToolNode) else ToolNode(tools, handle_tool_errors=handle_tool_errors)
+    output = StructuredOutput(response_format) if response_format is not None else None
+    nodes = _ReactNodes(name, model, tool_node, prompt, memory, settings or {}, output, pre_model_hook, post_model_hook)
     schema = _build_schema(state_schema, has_pre_hook=pre_model_hook is not None, has_memory=memory is not None)
     graph = StateGraph(schema, context_schema=context_schema)
     if response_format is not None and not isinstance(response_format, Mapping):

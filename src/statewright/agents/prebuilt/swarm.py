@@ -62,10 +62,9 @@ def create_swarm(
     graph = StateGraph(schema, context_schema=context_schema).allow_types(*stored_types(members.values()))
     for agent in members.values():
         member = Member(agent, schema)
-        others = [other for other in members if other != agent.name]
-        graph.add_node(
-            agent.name, _SwarmNode(member, [*members]), destinations=[*others, END], metadata=member.metadata()
-        )
+        other_names = [name for name in members if name != agent.name]
+        node = _SwarmNode(member, [*members])
+        graph.add_node(agent.name, node, destinations=[*other_names, END], metadata=member.metadata())
 
     def active_agent(state: Any) -> str:
         active = state.get("active_agent") or default_active_agent

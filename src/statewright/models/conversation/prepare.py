@@ -87,15 +87,15 @@ def repair_tool_rounds(messages: Sequence[Message]) -> Sequence[Message]:
     object is returned.
     """
     results = _results_by_call(messages)
-    complete: list[Message] = []
+    repaired: list[Message] = []
     for index, message in enumerate(messages):
         if message.role == "tool":
             continue
-        complete.append(message)
+        repaired.append(message)
         for call in message.tool_calls:
             call_results = results[index, call.id]
-            complete.append(call_results.popleft() if call_results else _missing_result(call))
-    return messages if _are_same(complete, messages) else complete
+            repaired.append(call_results.popleft() if call_results else _missing_result(call))
+    return messages if _are_same(repaired, messages) else repaired
 
 
 def _results_by_call(messages: Sequence[Message]) -> Mapping[tuple[int, str], deque[Message]]:
@@ -103,15 +103,15 @@ def _results_by_call(messages: Sequence[Message]) -> Mapping[tuple[int, str], de
 
     The keys are the index of the message with the call, and the id of the call; several calls may have the same key.
     """
-    latest: dict[str, int] = {}
-    """The index of the message with the last call so far, by the id of the call."""
+    index_by_call_id: dict[str, int] = {}
+    """The index of the last message so far that has a call with this id."""
     results: dict[tuple[int, str], deque[Message]] = defaultdict(deque)
     for index, message in enumerate(messages):
-        latest.update((call.id, index) for call in message.tool_calls)
+        index_by_call_id.update((call.id, index) for call in message.tool_calls)
         if message.role != "tool":
             continue
         call_id = message.tool_call_id or ""
-        call_index = latest.get(call_id)
+        call_index = index_by_call_id.get(call_id)
         if call_index is None:
             reason = "no earlier call has the id %r"
         elif len(results[call_index, call_id]) >= sum(call.id == call_id for call in messages[call_index].tool_calls):
