@@ -47,12 +47,12 @@ class Session:
         self._list_lock = asyncio.Lock()
         self._listed: tuple[ListedTool, ...] | None = None
         """The tools of the server; None if they have to be listed again."""
-        self._changes = 0
+        self._change_count = 0
         """The number of times that the list of tools was invalidated."""
         # The task outlives the call that created it, so it must not keep the context of that call alive.
         self._task = asyncio.create_task(self._run(), name=f"mcp {server.name}", context=contextvars.Context())
         loop = self._task.get_loop()
-        self._deadline = loop.call_later(
+        self._connect_timer = loop.call_later(
             server.connect_timeout, self._on_connect_timeout, context=contextvars.Context()
         )
         self._timeout_task: asyncio.Task[None] | None = None
@@ -74,9 +74,9 @@ class Session:
         async with self._list_lock:
             if self._listed is not None:
                 return self._listed
-            changes = self._changes
+            change_count = self._change_count
             listed = await self._list(client)
-            if changes == self._changes:  # unless they changed in the meantime
+            if change_count == self._change_count:  # unless they changed in the meantime
                 self._listed = listed
             return listed
 
@@ -122,7 +122,7 @@ class Session:
         from statewright.agents.mcp.open import open_client
 
         async with open_client(self._server, self._stderr, self._on_end, self._on_message) as client:
-            self._deadline.cancel()
+            self._connect_timer.cancel()
             if self._client.done():  # too late: the callers already have an error
                 return
             self._client.set_result(client)
@@ -162,11 +162,11 @@ class Session:
             await asyncio.sleep(_SUBSCRIBE_DELAY)
 
     def _forget_tools(self) -> None:
-        self._changes += 1
+        self._change_count += 1
         self._listed = None
 
     def _end(self) -> None:
-        self._deadline.cancel()
+        self._connect_timer.cancel()
         self._stop.set()
 
     # -- failures to open

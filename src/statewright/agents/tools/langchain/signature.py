@@ -50,7 +50,7 @@ def config_parameters(tool: Any) -> frozenset[str]:
 def _is_config(hint: Any) -> bool:
     """Return True for RunnableConfig and for its union with None."""
     types, _ = split_hint(hint)
-    return any(isinstance(kind, type) and kind.__name__ == "RunnableConfig" for kind in types)
+    return any(isinstance(cls, type) and cls.__name__ == "RunnableConfig" for cls in types)
 
 
 def with_exact_config(function: Any) -> Any:
