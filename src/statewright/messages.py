@@ -1,8 +1,8 @@
-"""Messages of a conversation, and conversion from other common forms.
+"""Messages of a conversation, and their conversion from and to other common forms.
 
-A `Message` has the same form for every provider. `as_message` accepts our own class, OpenAI-style dicts,
-`(role, text)` pairs, plain text, and LangChain messages. Messages are values: use `replace` instead of changing one,
-because checkpoints and other nodes refer to the same object.
+A `Message` has the same form for every provider. `as_message` accepts our own classes, dicts as in OpenAI's API,
+`(role, text)` pairs, plain text, and LangChain messages. Messages are values: use `replace` instead of changing a
+message, because checkpoints and other nodes refer to the same object.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 REMOVE_ALL_MESSAGES = "__remove_all__"
-"""As the id of a `RemoveMessage`: remove all messages before it."""
+"""The id with which a `RemoveMessage` removes all messages before it."""
 
 
 @dataclass(slots=True)
@@ -50,11 +50,12 @@ class ToolCall:
     """A model's request to call a tool."""
 
     id: str
-    """The id chosen by the model, to which the result refers."""
+    """The id of the call, chosen by the model. The result of the call has it as `tool_call_id`."""
     name: str
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
     invalid: str | None = None
-    """The text that the model wrote as arguments, if it is not a JSON object; `arguments` is empty then."""
+    """The text that the model wrote as arguments if it is not a JSON object; `arguments` is then empty. None if the
+    arguments are valid."""
 
     @property
     def written(self) -> str:
@@ -64,7 +65,7 @@ class ToolCall:
         return json.dumps(finite_json(self.arguments), ensure_ascii=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the call in OpenAI's form, with the arguments as JSON text."""
+        """Return the call as in OpenAI's API, with the arguments as JSON text."""
         return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.written}}
 
 
@@ -77,7 +78,7 @@ class ToolResult:
     name: str | None = None
 
     def to_message(self) -> Message:
-        """Return the result as a message."""
+        """Return the result as a message. A content that is not a string becomes JSON text."""
         content = self.content if isinstance(self.content, str) else json.dumps(self.content, ensure_ascii=False)
         return Message(content, role="tool", name=self.name, tool_call_id=self.tool_call_id)
 
@@ -87,14 +88,16 @@ class Message:
     """A message of a conversation."""
 
     content: str | list[dict[str, Any]]
-    """Text, or parts in the provider-neutral form `{"type": "text", "text": ...}`."""
+    """Text, or a list of parts as in OpenAI's API, such as `{"type": "text", "text": ...}`."""
     role: str = "user"
+    """`system`, `user`, `assistant` or `tool`."""
     id: str | None = None
-    """Unique in the conversation; generated when a message without one is added to the state."""
+    """An id that is unique in the conversation. It is generated when a message without an id is added to the state."""
     name: str | None = None
+    """The name of the speaker, or of the tool."""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
-    """The id of the call whose result this is, for the role `tool`."""
+    """The id of the tool call of which the message is the result; None unless the role is `tool`."""
     metadata: dict[str, Any] | None = None
 
     @property
@@ -104,36 +107,38 @@ class Message:
 
     @property
     def finish_reason(self) -> str | None:
-        """Why the model ended this answer: `stop`, `tools`, `length` or `refused`; None if the role is not `assistant`.
+        """The reason why the model ended this answer; None if the role is not `assistant`.
 
-        With `length` the answer is truncated; with `refused` it does not have the requested content.
+        The reason is `stop` or `tools`; or `length`, if the answer was cut off at a token limit; or `refused`, if the
+        model or a content filter refused to answer.
         """
         if self.role != "assistant":
             return None
         return (self.metadata or {}).get("finish_reason") or ("tools" if self.tool_calls else "stop")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the message in OpenAI's form, with its id and metadata; empty fields are omitted."""
-        optional = {
+        """Return the message as in OpenAI's API, with its id and its metadata. Fields without a value are omitted."""
+        optional_fields = {
             "id": self.id,
             "name": self.name,
             "tool_calls": [call.to_dict() for call in self.tool_calls] or None,
             "tool_call_id": self.tool_call_id,
             "metadata": self.metadata,
         }
-        present = {key: value for key, value in optional.items() if value is not None}
-        return {"role": self.role, "content": self.content, **present}
+        present_fields = {key: value for key, value in optional_fields.items() if value is not None}
+        return {"role": self.role, "content": self.content, **present_fields}
 
     def to_langchain(self) -> Any:
-        """Return the message as a LangChain message. Raises MissingLibrary without langchain-core."""
+        """Return the message as a LangChain message. Raises MissingLibrary if langchain-core is not installed."""
         with optional("LangChain messages need", extra="langchain"):
             return write_langchain(form_of(self))
 
 
 def copied(message: Message) -> Message:
-    """Return a copy of a message that the caller may change. Four times as fast as `dataclasses.replace`."""
+    """Return a copy of a message, which the caller may change."""
     if type(message) is not Message:
         return replace(message)
+    # This does the same as `replace`, but faster, and every model call needs copies of messages.
     return Message(
         message.content,
         message.role,
@@ -146,13 +151,13 @@ def copied(message: Message) -> Message:
 
 
 def encodable_message(message: Message) -> Message:
-    """Return a message with text that UTF-8 can encode, and tool arguments that JSON can represent.
+    """Return a message whose text can be encoded as UTF-8, and whose tool arguments can be written as JSON.
 
-    The same object is returned if nothing changes.
+    If the message is already like this, the same object is returned.
     """
     content = message.content
     if type(content) is str and not message.tool_calls and not message.metadata and content.isascii():
-        return message  # nearly always
+        return message  # the common case
     content, metadata = encodable_json(content), encodable_json(message.metadata)
     calls = message.tool_calls and tuple(map(_encodable_call, message.tool_calls))
     is_clean = content is message.content and metadata is message.metadata
@@ -179,8 +184,8 @@ class RemoveMessage:
 
 
 def as_message(value: object) -> Message | RemoveMessage:
-    """Return a value as a message. Raises InvalidUpdateError if it is not in one of the accepted forms."""
-    if type(value) is dict:  # the most common form, and the slowest one to match
+    """Convert a value to a message. Raises InvalidUpdateError if it is not in one of the accepted forms."""
+    if type(value) is dict:  # the most common form, which the `match` below would recognise late
         return _from_dict(cast(dict[str, Any], value))
     match value:
         case Message() | RemoveMessage():
@@ -204,7 +209,7 @@ def as_message(value: object) -> Message | RemoveMessage:
 
 
 def form_of(message: Message) -> MessageForm:
-    """Return the fields of a message, to be converted to LangChain."""
+    """Return the fields of a message as the form that `langchain_forms` converts to a LangChain message."""
     calls = tuple(CallForm(call.id, call.name, call.arguments, call.invalid) for call in message.tool_calls)
     return MessageForm(
         message.content, message.role, message.id, message.name, calls, message.tool_call_id, message.metadata
@@ -220,7 +225,7 @@ def _from_langchain(value: Any) -> Message | RemoveMessage:
 
 
 def langchain_calls(answer: Any) -> list[ToolCall]:
-    """Return the calls in an answer of a LangChain model: the valid ones, then the invalid ones."""
+    """Return the tool calls in the answer of a LangChain model: the valid calls, and after them the invalid calls."""
     return [ToolCall(*call) for call in calls_of(answer)]
 
 
@@ -243,7 +248,7 @@ def _from_dict(data: Mapping[str, Any]) -> Message | RemoveMessage:
 
 
 def _tool_call(data: ToolCall | Mapping[str, Any]) -> ToolCall:
-    """Return a tool call from OpenAI's nested form, or from a flat one with `args` or `arguments`."""
+    """Return a tool call from a dict as in OpenAI's API, or from a flat dict with `args` or `arguments`."""
     if isinstance(data, ToolCall):
         return data
     function = cast(Mapping[str, Any], data.get("function", data))
@@ -252,8 +257,8 @@ def _tool_call(data: ToolCall | Mapping[str, Any]) -> ToolCall:
 
 
 def read_tool_call(call_id: str, name: str, arguments: object) -> ToolCall:
-    """Return a call with the arguments that a model wrote: a mapping, or text that should be a JSON object.
+    """Return a tool call with the arguments that a model wrote: a mapping, or text that should be a JSON object.
 
-    Other text becomes `invalid`. NaN and infinities, which JSON does not have, become None.
+    Any other text becomes `ToolCall.invalid`. NaN and infinities, which JSON does not have, become None.
     """
     return ToolCall(*read_call(call_id, name, arguments))

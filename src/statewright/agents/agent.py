@@ -1,7 +1,8 @@
 """The definition of an agent: its model, prompt, tools, limits and hooks.
 
-The router of a network, not the agent, chooses the next agent. An agent that runs alone runs in a network without other
-agents. Since networks are built on agents, this module reaches them only through the `AgentRunner` that they register.
+An agent does not choose which agent is called next; the router of its network does. An agent that is run alone gets a
+network in which it is the only agent. The modules of networks import this one, so this module calls them only through
+the `AgentRunner` that `network.network` sets.
 """
 
 from __future__ import annotations
@@ -36,36 +37,39 @@ class Prompt:
     history: Sequence[Message]
     """The whole conversation, including the user's message."""
     stop: bool = False
-    """True to end the agent without another model call."""
+    """True to end the call of the agent without another model call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifecycle:
-    """The hooks of one agent: user-defined functions, called with the arguments that their parameters name.
+    """The hooks of one agent: user-defined functions, each called with the arguments that its parameters name.
 
-    All but `enabled` may be coroutine functions. Like tools, they may change the data in `network.state` or `state`;
-    the changes are saved.
+    All hooks except `enabled` may be coroutine functions. Like tools, hooks may change the data in `network.state` or
+    `state`; the changes are saved.
     """
 
     enabled: Hook | None = None
     """`(agent, network, state) -> bool`: True if a router may choose the agent; not a coroutine function."""
     on_start: Hook | None = None
-    """`(agent, network, state, input, prompt, history) -> Prompt | None`, before every call of the model."""
+    """`(agent, network, state, input, prompt, history) -> Prompt | None`: called before every model call. The returned
+    Prompt replaces the prompt and the conversation; None leaves them unchanged."""
     on_response: Hook | None = None
-    """`(agent, network, state, result) -> AgentResult | None`, before the tool calls, which it may change."""
+    """`(agent, network, state, result) -> AgentResult | None`: called after every model call, before its tool calls are
+    made. The returned result, whose tool calls may differ, replaces the answer; None leaves it unchanged."""
     on_finish: Hook | None = None
-    """`(agent, network, state, result) -> AgentResult | None`, once, after all tool calls."""
+    """`(agent, network, state, result) -> AgentResult | None`: called once, after the last tool calls. The returned
+    result replaces the agent's result; None leaves it unchanged."""
     on_route: Hook | None = None
-    """For a RoutingAgent: `(agent, network, state, result) -> agents or their names`; None to stop."""
+    """Only for a RoutingAgent. `(agent, network, state, result) ->` the next agents, or their names; None to stop."""
 
 
 _SET_BY_AGENT: Final = frozenset({"messages", "system", "tools", "tool_choice", "metadata", "model", "continue_last"})
 SETTINGS: Final = tuple(field.name for field in fields(ModelRequest) if field.name not in _SET_BY_AGENT)
-"""The fields of a ModelRequest that the settings of an agent may have."""
+"""The fields of a ModelRequest that an agent's `settings` may set."""
 
 
-def setting_problem(settings: Mapping[str, Any]) -> str | None:
-    """Return the problem with the names of settings; None if all are known."""
+def find_setting_problem(settings: Mapping[str, Any]) -> str | None:
+    """Return the error text for the first unknown setting; None if all names are known."""
     unknown = next((name for name in settings if name not in SETTINGS), None)
     if unknown is None:
         return None
@@ -93,8 +97,9 @@ class AgentRunner:
     """The functions that agents need from the modules that import this one."""
 
     compile: Callable[[Agent], CompiledGraph]
+    """Returns the graph of one call of an agent."""
     network_of: Callable[..., SoloNetwork]
-    """Returns a network of an agent alone, with the options of `Network`."""
+    """`(agent, **options)`: returns a network in which this agent is the only one; `options` are those of `Network`."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -112,7 +117,7 @@ class Agent:
     name: str = field(kw_only=False)
     """Identifies the agent in routers, results and traces."""
     description: str = ""
-    """The abilities of the agent, for the model of a routing agent."""
+    """The abilities of the agent, described for the model of a routing agent."""
     system: str | Callable[..., Any] = ""
     """The system prompt, or a function of `network`, `state` and `agent` that returns it for each call."""
     assistant: str = ""
@@ -126,19 +131,19 @@ class Agent:
     model: Any = None
     """A chat model or the name of one; None for the network's default model."""
     mcp_servers: Sequence[Any] | McpTools = ()
-    """MCP servers, whose tools are added as `<server>-<tool>`; or McpTools, which the caller closes."""
+    """MCP servers, whose tools are added under names `<server>-<tool>`; or McpTools, which the caller has to close."""
     history: ThreadHistory | None = None
-    """User-supplied storage for the conversations of an agent that runs alone."""
+    """User-supplied storage for the conversations of an agent that is run alone."""
     max_iter: int = 0
-    """Maximum number of model calls in one call of the agent; 0 for one model call and its tool calls."""
+    """Maximum number of model calls in one call of the agent; 0 for one model call and the tool calls it requests."""
     retries: int | RetryPolicy = DEFAULT_RETRIES
     """Number of retries of a failed model call, with exponential backoff; or a policy."""
     memory: MemoryStrategy | None = None
     """Selects the part of a long conversation to send to the model; all of it if None."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Other fields of ModelRequest: `temperature`, `max_tokens`, `timeout`, `output` and so on."""
+    """Values of further fields of ModelRequest, such as `temperature`, `max_tokens`, `timeout` and `output`."""
     stop_when: Callable[..., Any] | None = None
-    """`(result, state, network) -> bool`: True to end the agent before its model is called again."""
+    """`(result, state, network) -> bool`: True to end the call of the agent before its model is called again."""
 
     def __post_init__(self) -> None:
         tools = cast(Any, self.tools)
@@ -163,16 +168,16 @@ class Agent:
             yield f"max_iter is {self.max_iter!r}. Pass 0 or a positive integer."
         if not (isinstance(self.retries, RetryPolicy) or is_count(self.retries)):
             yield f"retries is {self.retries!r}. Pass 0, a positive integer, or a RetryPolicy."
-        for field_name, value, kind, expected in (
+        for field_name, value, valid_type, expected in (
             ("lifecycle", self.lifecycle, Lifecycle, "a Lifecycle"),
             ("history", self.history, ThreadHistory | None, "a ThreadHistory"),
             ("assistant", self.assistant, str, "text"),
         ):
-            if not isinstance(value, kind):
+            if not isinstance(value, valid_type):
                 yield f"{field_name} is {value!r}. Pass {expected}."
         if is_coroutine_function(getattr(self.lifecycle, "enabled", None)):
             yield "its hook `enabled` is a coroutine function. Pass a plain function."
-        if (problem := setting_problem(self.settings)) is not None:
+        if (problem := find_setting_problem(self.settings)) is not None:
             yield problem
 
     def with_model(self, model: Any) -> Self:
@@ -182,7 +187,7 @@ class Agent:
     async def all_tools(self) -> Mapping[str, Tool]:
         """Return all tools by name, including those of the MCP servers.
 
-        Raises ToolError if a server cannot be used, or has a tool with the name of a tool of the agent.
+        Raises ToolError if a server cannot be used, or if one of its tools has the same name as one of the agent's own.
         """
         own: dict[str, Tool] = {tool.name: tool for tool in self.tools}
         if not self.mcp_servers:
@@ -210,7 +215,7 @@ class Agent:
         return self.runner.compile(self)
 
     def alone(self, **options: Any) -> SoloNetwork:
-        """Return a network that calls only this agent, once; `options` are those of `Network`."""
+        """Return a network whose runs call only this agent, once; `options` are those of `Network`."""
         return self.runner.network_of(self, **options)
 
     def run(self, input: Any, *, model: Any = None, max_iter: int | None = None, **options: Any) -> AgentResult:  # noqa: A002
@@ -226,7 +231,7 @@ class Agent:
         return _single_result(await self._alone_with(model, max_iter).arun(input, **options))
 
     def stream(self, input: Any, *, model: Any = None, max_iter: int | None = None, **options: Any) -> Iterator[Any]:  # noqa: A002
-        """Yield the parts of a run as they arrive; see `Network.stream`."""
+        """Run the agent alone, and yield messages and chunks as they arrive; see `Network.stream`."""
         return self._alone_with(model, max_iter).stream(input, **options)
 
     def astream(
@@ -241,13 +246,13 @@ class Agent:
         return self._alone_with(model, max_iter).astream(input, **options)
 
     def _alone_with(self, model: Any, max_iter: int | None) -> SoloNetwork:
-        """Return the network of one run, with the model and `max_iter` of the run."""
+        """Return the network for one run. `model` and `max_iter` replace the agent's own unless they are None."""
         changes = without_none({"model": model, "max_iter": max_iter})
         return (replace(self, **changes) if changes else self).alone()
 
 
 def as_tool(tool: Any) -> Tool:
-    """Return a tool unchanged, or converted from a function or a LangChain tool.
+    """Return a tool unchanged; convert a function or a LangChain tool to a tool.
 
     Raises InvalidConfig for anything else.
     """
@@ -263,7 +268,7 @@ def as_tool(tool: Any) -> Tool:
 
 
 def is_count(value: object) -> bool:
-    """Return True for an integer of at least 0."""
+    """Return True for an integer that is at least 0."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 

@@ -1,7 +1,8 @@
 """Call user-defined functions with the arguments that their parameters name.
 
-If the only parameter of a function has an unknown name, it gets all values as attributes of one object. This does not
-apply to a parameter with a default, so that `lambda limit=limit: ...` keeps its captured value.
+If a function has a single parameter, whose name is not that of an available value, the parameter gets one object that
+has all values as attributes. This does not apply to a parameter with a default, so that `lambda limit=limit: ...` keeps
+its captured value.
 """
 
 from __future__ import annotations
@@ -18,19 +19,21 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class _Binding(NamedTuple):
-    """The arguments that a function takes."""
+    """The arguments to pass to a function."""
 
     names: tuple[str, ...]
+    """The available values that the function's parameters name."""
     takes_all: bool = False
-    """True if it has a `**kwargs` parameter."""
+    """True if the function has a `**kwargs` parameter, which gets all values."""
     as_object: bool = False
-    """True if it takes all values as one object."""
+    """True if the function's only parameter gets one object with all values."""
 
 
 def call_with_kwargs(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call a function with the values that its parameters name, and return its answer, which may be a coroutine.
+    """Call a function with those of the `kwargs` that its parameters name, and return its answer.
 
-    Raises InvalidConfig for a required parameter with an unknown name.
+    The answer of a coroutine function is a coroutine. Raises InvalidConfig for a required parameter whose name is not
+    in `kwargs`.
     """
     binding = _bind(function, tuple(kwargs))
     if binding.as_object:
@@ -39,13 +42,14 @@ def call_with_kwargs(function: Callable[..., Any], kwargs: Mapping[str, Any]) ->
 
 
 async def acall_with_kwargs(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
-    """Like `call_with_kwargs`, and await an answer that is awaitable."""
+    """Like `call_with_kwargs`, but await the answer if it is awaitable."""
     answer = call_with_kwargs(function, kwargs)
     return await answer if inspect.isawaitable(answer) else answer
 
 
 def _bind(function: Callable[..., Any], available: tuple[str, ...]) -> _Binding:
-    method = getattr(function, "__func__", None)  # of a bound method, whose object the cache must not keep alive
+    # A bound method is cached by its function, because the cache must not keep the method's object alive.
+    method = getattr(function, "__func__", None)
     try:
         return _cached_binding(method or function, available, method is not None)
     except TypeError as error:
@@ -59,7 +63,7 @@ def _cached_binding(function: Callable[..., Any], available: tuple[str, ...], is
     parameters = list(inspect.signature(function).parameters.values())[int(is_bound) :]
     named = [parameter for parameter in parameters if parameter.kind not in _VARIADIC]
     takes_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
-    known = tuple(parameter.name for parameter in named if parameter.name in available)
+    available_names = tuple(parameter.name for parameter in named if parameter.name in available)
     required = [parameter.name for parameter in named if parameter.default is inspect.Parameter.empty]
     unknown = [name for name in required if name not in available]
     if len(named) == len(unknown) == 1 and not takes_all:
@@ -69,4 +73,4 @@ def _cached_binding(function: Callable[..., Any], available: tuple[str, ...], is
         raise InvalidConfig(
             f"{name} has an unknown parameter {unknown[0]!r}. Available: {', '.join(sorted(available))}."
         )
-    return _Binding(known, takes_all)
+    return _Binding(available_names, takes_all)

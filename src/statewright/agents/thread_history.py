@@ -23,21 +23,24 @@ Kwargs = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadHistory:
-    """Functions that store conversations. They may be coroutine functions, and get the arguments that they name."""
+    """Functions that store conversations. Each gets the arguments that its parameters name, and may be a coroutine
+    function."""
 
     create_thread: Callable[..., Any] | None = None
-    """`(thread_id, state, input) -> id`: creates the thread of a conversation unless it exists."""
+    """`(thread_id, state, input) -> id`: creates the conversation's thread if it does not exist yet."""
     get: Callable[..., Any] | None = None
-    """`(thread_id, state, input) -> results`: loads earlier results, unless the caller passed some."""
+    """`(thread_id, state, input) -> results`: loads the earlier results of a thread. It is not called if the state
+    already has results or messages."""
     append_user_message: Callable[..., Any] | None = None
     """`(thread_id, user_message, state)`: saves the user's message, before an agent is called."""
     append_results: Callable[..., Any] | None = None
     """`(thread_id, new_results, state)`: saves the results of the agents, once, at the end of the run."""
 
     async def resolve_thread(self, thread_id: str | None, kwargs: Kwargs, runtime: Runtime[Any]) -> str | None:
-        """Return the id of the thread, after calling `create_thread`.
+        """Call `create_thread`, and return the id of the thread.
 
-        It is the id that was passed, or else the one that `create_thread` returns; a random one if there is only `get`.
+        If no id was passed, it is the one that `create_thread` returns; if there is a `get` but no `create_thread`, it
+        is random.
         """
         created = await self._call("create_thread", _read_thread_id, runtime, kwargs, thread_id=thread_id)
         if thread_id is None and self.create_thread is None and self.get is not None:
@@ -58,7 +61,7 @@ class ThreadHistory:
     async def save_results(
         self, thread_id: str | None, results: Sequence[AgentResult], kwargs: Kwargs, runtime: Runtime[Any]
     ) -> None:
-        """Save the results of this run, if there are any."""
+        """Save the results of this run, unless there are none."""
         if results:
             extra = {"thread_id": thread_id, "new_results": list(results)}
             await self._call("append_results", _discard, runtime, kwargs, **extra)
@@ -66,7 +69,7 @@ class ThreadHistory:
     async def _call(
         self, name: str, convert: Callable[[Any], Any], runtime: Runtime[Any], kwargs: Kwargs, **extra: Any
     ) -> Any:
-        """Call one of the functions, if it was supplied, as a journaled step; return its converted answer."""
+        """Call the function `name` in a journaled step, and return its converted answer; None if there is none."""
         function = getattr(self, name)
         if function is None:
             return None
@@ -78,7 +81,7 @@ class ThreadHistory:
 
 
 def _discard(answer: Any) -> None:
-    """Discard an answer, which the journal may be unable to store."""
+    """Discard an answer that is not needed, because the journal may be unable to store it."""
 
 
 def _read_thread_id(thread: Any) -> str | None:

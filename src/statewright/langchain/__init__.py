@@ -1,6 +1,6 @@
-"""States with LangChain messages, and conversion from and to LangChain messages. Needs the extra `langchain`.
+"""States with LangChain messages, and conversion between our messages and LangChain's. Needs the extra `langchain`.
 
-LangChain is not imported until a name that needs it is used.
+LangChain is imported only when a name is used that needs it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""A channel for conversations of LangChain messages, which merges updates as LangGraph's `add_messages` does.
+"""A channel for conversations of LangChain messages, which merges updates like LangGraph's `add_messages`.
 
-LangChain messages keep their class. Other forms are converted: our messages, dicts, `(role, text)` pairs and text;
-chunks become complete messages. Generated ids derive from the task, as in `channels.messages`, so that a replayed task
-generates the same ids. A message that gets an id is copied: the caller's object is not changed.
+LangChain messages keep their classes. Our messages, dicts, `(role, text)` pairs and text are converted to LangChain
+messages, and chunks to complete messages. A message without an id gets an id that is derived from the task, as in
+`channels.messages`, so that a replayed task generates the same ids. Such a message is copied, so that the caller's
+object is not changed.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ Format = Literal["langchain-openai"]
 
 
 class LangChainMessages(Messages):
-    """A conversation of LangChain messages, which are appended, replaced in place by id, or removed.
+    """A channel with a list of LangChain messages, which updates append, replace in place by id, or remove.
 
-    With `format="langchain-openai"` the content of all messages has OpenAI's format.
+    With `format="langchain-openai"`, the content of all messages is converted to OpenAI's format.
     """
 
     def __init__(self, *, format: Format | None = None) -> None:  # noqa: A002  # LangGraph's word
@@ -57,21 +58,21 @@ class LangChainMessages(Messages):
         return merged if self.format is None else _as_openai(merged)
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
-        """Return the new and changed messages; the whole list if some were removed or overwritten."""
+        """Return the new and the changed messages; or the whole list, if messages were removed or overwritten."""
         if self.format is not None or find_overwrite(updates) is not MISSING:
             return new
         items = [item for batch in updates for item in batch.items]
         if any(item.type == "remove" for item in items):
-            return new  # the effect of a removal cannot be derived from the messages alone
+            return new  # which messages remain cannot be derived from the update alone
         return (Added if all(batch.all_new for batch in updates) else Merged)(items)
 
 
 def add_messages(left: Any = None, right: Any = None, *, format: Format | None = None) -> Any:  # noqa: A002
-    """Merge two lists of messages: append those of `right` to `left`, replace messages of the same id, or remove them.
+    """Merge the messages of `right` into those of `left`: append them, replace messages with the same ids, or remove.
 
     As the reducer of a field, it stands for a `LangChainMessages` channel. Called with `format` alone, it returns such
-    a reducer. Messages without an id get a random one. Raises ValueError if one of the lists is missing, and
-    InvalidUpdateError for anything that is not a message and for the removal of a message that does not exist.
+    a reducer. Messages without an id get a random id. Raises ValueError if one of the lists is missing; and
+    InvalidUpdateError for anything that is not a message, and for the removal of a message that does not exist.
     """
     channel = LangChainMessages(format=format)
     if left is None and right is None:
@@ -83,7 +84,7 @@ def add_messages(left: Any = None, right: Any = None, *, format: Format | None =
 
 
 def _with_channel(function: Any, channel: LangChainMessages) -> Callable[[Any, Any], list[Any]]:
-    """Attach the channel that a state uses in place of this reducer, because it stores only the changes."""
+    """Attach the channel that a state uses in place of this reducer, because the channel stores only the changes."""
     function.channel = channel
     return function
 
@@ -92,7 +93,7 @@ _with_channel(add_messages, LangChainMessages())
 
 
 def coerce_message(item: Any) -> Any:
-    """Return a value as a LangChain message. Raises InvalidUpdateError if it is not a message in an accepted form."""
+    """Convert a value to a LangChain message. Raises InvalidUpdateError if it is not a message in an accepted form."""
     from langchain_core.messages import BaseMessageChunk, convert_to_messages, message_chunk_to_message
 
     if is_langchain_message(item):
@@ -109,7 +110,7 @@ def coerce_message(item: Any) -> Any:
 
 
 def _merge(messages: list[Any], items: Sequence[Any]) -> list[Any]:
-    """Return the messages merged with a batch whose items may replace or remove some of them."""
+    """Return the messages merged with the items of an update, which may replace or remove some of them."""
     last_clear = max((index for index, item in enumerate(items) if _is_clear(item)), default=None)
     if last_clear is not None:
         messages, items = [], items[last_clear + 1 :]
@@ -124,7 +125,7 @@ def _merge(messages: list[Any], items: Sequence[Any]) -> list[Any]:
                 raise InvalidUpdateError(f"Message {item.id!r} cannot be removed, because it does not exist. {hint}")
             removed.add(item.id)
         elif index is not None:
-            removed.discard(item.id)  # removed and written again: it keeps its position
+            removed.discard(item.id)  # a message that is removed and then written again keeps its position
             merged[index] = item
         else:
             index_by_id[item.id] = len(merged)
@@ -133,6 +134,7 @@ def _merge(messages: list[Any], items: Sequence[Any]) -> list[Any]:
 
 
 def _is_clear(item: Any) -> bool:
+    """Return True for a RemoveMessage that removes all messages before it."""
     return item.type == "remove" and item.id == REMOVE_ALL_MESSAGES
 
 

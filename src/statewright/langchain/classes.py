@@ -1,7 +1,7 @@
 """Subclasses of LangChain classes, under LangGraph's names: markers for injected tool parameters, and a state.
 
-Our agents treat the markers of `statewright.agents` alike, but LangChain does not recognize those: a LangChain model
-would see the injected parameters of a tool that is passed to its `bind_tools`.
+For our agents, the markers of `statewright.agents` are equivalent. But LangChain does not recognise those markers: if a
+tool that has them is passed to `bind_tools` of a LangChain model, the model sees the injected parameters.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["InjectedState", "InjectedStore", "InjectedToolCallId", "MessagesStat
 
 
 class InjectedState(InjectedToolArg):
-    """Marks a parameter that receives the state as a dict, or one field of it."""
+    """Marks a parameter that receives the state as a dict; or, with `field`, the value of one field of the state."""
 
     def __init__(self, field: str | None = None) -> None:
         self.field = field
@@ -36,7 +36,7 @@ class InjectedStore(InjectedToolArg):
 
 @dataclass
 class ToolRuntime(_DirectlyInjectedToolArg, Generic[ContextT, StateT]):  # pyright: ignore
-    """The state, store and context of a tool call. Injected into a parameter with this annotation."""
+    """The state, the store and the context of a tool call. A tool gets it through a parameter with this annotation."""
 
     state: StateT
     context: ContextT
@@ -50,6 +50,6 @@ class ToolRuntime(_DirectlyInjectedToolArg, Generic[ContextT, StateT]):  # pyrig
 
 
 class MessagesState(TypedDict):
-    """A state with one field, `messages`: LangChain messages, merged by `add_messages`."""
+    """A state with one field, `messages`: a list of LangChain messages, which `add_messages` merges."""
 
     messages: Annotated[list[AnyMessage], add_messages]

@@ -1,4 +1,4 @@
-"""Public functions that convert messages from and to LangChain; `langchain_forms` implements the conversion."""
+"""Public functions that convert between our messages and LangChain's. The module `langchain_forms` implements them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def from_langchain(messages: list[Any]) -> list[Message | RemoveMessage]: ...
 @overload
 def from_langchain(messages: object) -> Any: ...
 def from_langchain(messages: object) -> Any:
-    """Return a LangChain message, or a list of them, as our messages.
+    """Convert a LangChain message, or a list of LangChain messages, to our messages.
 
-    Our own messages, dicts, pairs and text are accepted too, as by `statewright.add_messages`. Raises
+    Our own messages, dicts, `(role, text)` pairs and text are accepted too, as by `statewright.add_messages`. Raises
     InvalidUpdateError for anything else.
     """
     if isinstance(messages, list):
@@ -30,9 +30,9 @@ def to_langchain(messages: list[Any]) -> list[Any]: ...
 @overload
 def to_langchain(messages: object) -> Any: ...
 def to_langchain(messages: object) -> Any:
-    """Return a message, or a list of them, as LangChain messages; LangChain messages are returned unchanged.
+    """Convert a message, or a list of messages, to LangChain messages. LangChain messages are returned unchanged.
 
-    Raises ImportError if langchain-core is not installed, InvalidUpdateError for anything that is not a message.
+    Raises ImportError if langchain-core is not installed, and InvalidUpdateError for anything that is not a message.
     """
     if isinstance(messages, list):
         return [_to_langchain(message) for message in cast("list[Any]", messages)]

@@ -1,4 +1,4 @@
-"""Chat models: the port, adapters, and models that wrap, record or replace others."""
+"""Chat models: the port, adapters to model libraries, and models that wrap, record or replace other models."""
 
 from statewright.models.adapters.langchain.model import LangChainModel
 from statewright.models.coerce import as_chat_model

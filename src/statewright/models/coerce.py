@@ -1,4 +1,4 @@
-"""Convert model instances, LangChain models and model names to chat models."""
+"""Convert LangChain models and model names to chat models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from statewright.errors import InvalidConfig
 from statewright.models.adapters.langchain.model import LangChainModel
 from statewright.models.port import ChatModel
 
-_CONNECTION_VARIABLES: Final = ("_API_KEY", "_BASE_URL", "_ENDPOINT", "_TOKEN")  # suffixes
+_CONNECTION_VARIABLES: Final = ("_API_KEY", "_BASE_URL", "_ENDPOINT", "_TOKEN")
+"""The suffixes of the names of environment variables on which the connection to a model depends."""
 _EXPECTED: Final = (
     "Pass a ChatModel, a LangChain chat model, or the name of a model with its provider, e.g. 'openai:gpt-5'."
 )
@@ -39,7 +40,7 @@ def is_langchain_model(value: object) -> bool:
 
 
 def is_instance_of(value: object, name: str, package: str) -> bool:
-    """Return True for an instance of a class in `package`, given by name so that the package is not imported."""
+    """Return True for an instance of the class `name` in `package`, without importing the package."""
     classes = cast("tuple[type[Any], ...]", type(value).__mro__)
     return any(cls.__name__ == name and cls.__module__.startswith(package) for cls in classes)
 
@@ -53,7 +54,7 @@ def _connect(name: str) -> ChatModel:
 
 @lru_cache(maxsize=64)
 def _cached_connection(name: str, environment: frozenset[tuple[str, str]]) -> ChatModel:
-    """Connect to a model, once per name and environment: each connection takes 20 ms and holds an HTTP client."""
+    """Connect to a model. The connection is cached by name and environment, because each has its own HTTP client."""
     from statewright.models.providers import connect_model  # imports optional libraries
 
     return connect_model(name)

@@ -1,6 +1,7 @@
-"""Requests to chat models, their responses, and the events of streamed responses, independent of any provider.
+"""Requests to chat models, responses, and the events of streamed responses, in a provider-neutral form.
 
-Deltas are for display. Only the response in the last event is complete, and only that is saved.
+The deltas of a streamed response are only for display. The complete response is in the last event, and only this is
+saved.
 """
 
 from __future__ import annotations
@@ -13,8 +14,13 @@ from statewright.data.encodable import encodable_text
 from statewright.messages import Message
 
 FinishReason = Literal["stop", "tools", "length", "refused"]
-"""The reason why a model stopped: its answer is complete; it requested tool calls; it reached a token limit; or it
-refused, or a content filter intervened."""
+"""The reason why a model stopped:
+
+- `stop`: its answer is complete;
+- `tools`: it requested tool calls;
+- `length`: it reached a token limit;
+- `refused`: it refused to answer, or a content filter intervened.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +30,9 @@ class ToolSpec:
     name: str
     description: str
     parameters: Mapping[str, Any]
-    """A JSON Schema of an object: the arguments."""
+    """The JSON Schema of the arguments, which are an object."""
     strict: bool | None = None
-    """True if the provider should enforce the schema; None leaves it to the adapter."""
+    """True if the provider should enforce the schema; None to leave this to the adapter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +53,14 @@ class ModelRequest:
     tools: Sequence[ToolSpec] = ()
     output: OutputForm | None = None
     model: str | None = None
-    """The model, if the adapter serves several."""
+    """The name of the model, for adapters that serve several; None for the adapter's own model."""
     temperature: float | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Data about the caller for scripted models, logs and traces; not sent to the provider."""
+    """Data about the caller, for scripted models, logs and traces. It is not sent to the provider."""
     tool_choice: str = "auto"
     """`auto`, `any` (the model must call a tool), `none`, or the name of the tool that it must call."""
     max_tokens: int | None = None
-    """Maximum number of tokens of the answer."""
+    """Maximum number of tokens in the answer."""
     top_p: float | None = None
     stop: Sequence[str] = ()
     """Stop sequences."""
@@ -62,27 +68,28 @@ class ModelRequest:
     timeout: float | None = None
     """Seconds after which the call raises ModelUnavailable."""
     parallel_tool_calls: bool | None = None
-    """True if one answer may call several tools; None leaves it to the provider."""
+    """True if one answer may have several tool calls; None to leave this to the provider."""
     continue_last: bool = False
-    """True to continue the last message, which must be the assistant's. Claude 4.6 and later refuse such requests."""
+    """True if the answer should continue the last message, which must be the assistant's. Claude 4.6 and later models
+    refuse such requests."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Provider-specific settings, under the names that the adapter documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens and the cost of model calls."""
+    """The number of tokens and the cost of one or more model calls."""
 
     input_tokens: int = 0
-    """Including cached tokens."""
+    """Input tokens, including cached tokens."""
     output_tokens: int = 0
-    """Including reasoning tokens."""
+    """Output tokens, including reasoning tokens."""
     cost: float = 0.0
-    """In US dollars; 0 if unknown."""
+    """The cost in US dollars; 0 if it is unknown."""
     cached_tokens: int = 0
     """Input tokens that were read from the provider's cache."""
     reasoning_tokens: int = 0
-    """Output tokens of reasoning."""
+    """Output tokens that were used for reasoning."""
 
     @property
     def tokens(self) -> int:
@@ -101,8 +108,8 @@ class Usage:
 class ModelResponse:
     """The answer of a model: text, tool calls, or both.
 
-    The message's metadata has the reasoning under `reasoning`, and under `provider` the data that an adapter needs to
-    send the message back to its provider unchanged.
+    The metadata of the message has the text of the reasoning under `reasoning`, and under `provider` the data that the
+    adapter needs to send the message to its provider again unchanged.
     """
 
     message: Message
@@ -125,28 +132,28 @@ class ModelResponse:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """More text."""
+    """The next piece of the text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
-    """More reasoning."""
+    """The next piece of the reasoning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta:
-    """More of a tool call. The first delta of a call has its id and name."""
+    """The next piece of a tool call. The first piece has the id and the name of the call."""
 
     index: int
     """The index of the call in the answer, from 0."""
     id: str | None = None
     name: str | None = None
     arguments: str = ""
-    """More of the JSON text of the arguments."""
+    """The next piece of the arguments' JSON text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +165,12 @@ class UsageUpdate:
 
 @dataclass(frozen=True, slots=True)
 class StreamRestarted:
-    """The answer starts over, for example from another model; earlier deltas are void."""
+    """The answer starts over, for example because another model is called. Earlier deltas are no longer valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseFinished:
-    """The complete answer; always the last event."""
+    """The last event of a stream, with the complete response."""
 
     response: ModelResponse
 
@@ -178,20 +185,20 @@ ModelEvent = TextDelta | ReasoningDelta | ToolCallDelta | UsageUpdate | StreamRe
 class MessageChunk(Message):
     """A chunk of a model's answer, as the stream mode `messages` yields it. `content` is only the new text.
 
-    All chunks of an answer have its id. An answer that breaks off and is requested again gets another id, so that its
-    chunks are not joined with the earlier ones; the message in the state has the last id.
+    All chunks of an answer have the same id. If an answer breaks off and is requested again, the new answer has another
+    id, so that its chunks are not joined with those before. The message in the state has the last id.
     """
 
     role: str = "assistant"
     reasoning: str = ""
-    """New text of the reasoning."""
+    """The new text of the reasoning."""
     tool_call_chunks: Sequence[ToolCallDelta] = ()
     usage: Usage | None = None
     """The usage of the model call so far."""
 
 
 def chunk_of(event: ModelEvent, message_id: str, name: str | None = None) -> MessageChunk | None:
-    """Return the chunk for an event; None for a restart and for the final response."""
+    """Return the chunk for an event; None for StreamRestarted, ResponseFinished, and anything that is not an event."""
     match event:
         case TextDelta(text):
             return MessageChunk(encodable_text(text), id=message_id, name=name)

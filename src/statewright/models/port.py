@@ -1,6 +1,6 @@
-"""The port of chat models, with the streaming and the timeouts of their calls.
+"""The port of chat models, and functions that stream their answers and apply the timeouts of requests.
 
-The timeout of a request applies to each attempt at it.
+The timeout of a request applies to each attempt at the request separately.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ T = TypeVar("T")
 class ChatModel(Protocol):
     """A model that answers a conversation.
 
-    `stream` is optional: without it, the complete answer is streamed as one chunk. Calls may be cancelled like any
-    coroutine, and must then close their connection.
+    A model may also have the method `stream`, see StreamingModel; otherwise its complete answer is streamed in one
+    piece. Calls may be cancelled like any coroutine, and must then close their connections.
     """
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         """Return the next message of the assistant.
 
-        Raises ModelUnavailable if a retry may succeed, since the model was unreachable or busy, and ModelError if it
-        would not help.
+        Raises ModelUnavailable if the model was unreachable or busy, so that a retry may succeed; and another
+        ModelError if a retry would not help.
         """
         ...
 
@@ -46,12 +46,15 @@ class StreamingModel(ChatModel, Protocol):
     """A chat model that streams its answers."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield the answer as deltas, then as a ResponseFinished. Raises the errors of `complete`, possibly midway."""
+        """Yield the answer as deltas, and then as a ResponseFinished.
+
+        Raises the errors of `complete`, possibly after some deltas.
+        """
         ...
 
 
 def stream_model(model: ChatModel, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-    """Return the stream of a model; if it cannot stream, its complete answer as events."""
+    """Return the stream of a model's answer. If the model has no `stream`, the events of its complete answer."""
     stream = getattr(model, "stream", None)
     return cast(StreamingModel, model).stream(request) if stream is not None else _stream_complete(model, request)
 
@@ -62,7 +65,7 @@ async def _stream_complete(model: ChatModel, request: ModelRequest) -> AsyncIter
 
 
 def response_events(response: ModelResponse) -> Iterator[ModelEvent]:
-    """Yield the events of a complete response, one for each part."""
+    """Yield a complete response as the events of a stream, with a single delta for each of its parts."""
     if response.reasoning:
         yield ReasoningDelta(response.reasoning)
     if response.text:
@@ -75,9 +78,10 @@ def response_events(response: ModelResponse) -> Iterator[ModelEvent]:
 
 @asynccontextmanager
 async def closing(events: AsyncIterator[T]) -> AsyncGenerator[AsyncIterator[T]]:
-    """Close a stream on exit, if it has `aclose`; unlike `contextlib.aclosing`, which requires it.
+    """Close a stream when the `async with` block ends. Unlike `contextlib.aclosing`, accept streams without `aclose`.
 
-    Without this, the connection of a reader that is cancelled would stay open until the stream is garbage-collected.
+    If a reader that is cancelled did not close its stream, the connection would stay open until the stream is
+    garbage-collected.
     """
     try:
         yield events
@@ -91,12 +95,12 @@ async def closing(events: AsyncIterator[T]) -> AsyncGenerator[AsyncIterator[T]]:
 
 
 def times_attempts(model: object) -> bool:
-    """Return True for a model that calls other models, and applies the timeout to each of these calls itself."""
+    """Return True for a model that calls other models, and itself applies the timeout to each of these calls."""
     return bool(getattr(model, "times_attempts", False))
 
 
 def _deadline(model: object, request: ModelRequest) -> float | None:
-    """Return the event-loop time at which a call times out; None for a call without a timeout."""
+    """Return the time of the event loop's clock at which a call times out; None for a call without a timeout."""
     if request.timeout is None or times_attempts(model):
         return None
     return asyncio.get_running_loop().time() + request.timeout
@@ -104,19 +108,19 @@ def _deadline(model: object, request: ModelRequest) -> float | None:
 
 @asynccontextmanager
 async def _time_limit(deadline: float, model: object, request: ModelRequest) -> AsyncGenerator[None]:
-    """Raise ModelUnavailable if the block has not finished by the deadline."""
+    """Raise ModelUnavailable if the `async with` block has not finished at the deadline."""
     limit = asyncio.timeout_at(deadline)
     try:
         async with limit:
             yield
     except TimeoutError as error:
         if not limit.expired():
-            raise  # by the model itself
+            raise  # the model itself raised it
         raise timeout_error(model, request) from error
 
 
 async def in_time(answer: Awaitable[T], model: object, request: ModelRequest) -> T:
-    """Await the answer of a model. Raises ModelUnavailable after the timeout of the request."""
+    """Await the answer of a model. Raises ModelUnavailable if it takes longer than the timeout of the request."""
     deadline = _deadline(model, request)
     if deadline is None:
         return await answer
@@ -125,9 +129,9 @@ async def in_time(answer: Awaitable[T], model: object, request: ModelRequest) ->
 
 
 async def stream_in_time(model: ChatModel, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-    """Yield the events of a model's stream. Raises ModelUnavailable after the timeout of the request.
+    """Yield the events of a model's stream. Raises ModelUnavailable if it takes longer than the timeout of the request.
 
-    The time that the reader spends between events counts too.
+    This includes the time that the reader spends between events.
     """
     deadline = _deadline(model, request)
     async with closing(stream_model(model, request)) as events:
@@ -144,12 +148,12 @@ async def stream_in_time(model: ChatModel, request: ModelRequest) -> AsyncIterat
 
 
 def timeout_error(model: object, request: ModelRequest) -> ModelUnavailable:
-    """Return the error for a call that took longer than the timeout of its request."""
+    """Return the error for a model call that took longer than the timeout of its request."""
     return ModelUnavailable(f"Model {named(model, request)} did not answer within {request.timeout:g} seconds.")
 
 
 def model_name(model: object, request: ModelRequest) -> str:
-    """Return the name of the model that answers a request; by default the name of its class."""
+    """Return the name of the model that answers a request; if it has none, the name of its class."""
     return request.model or getattr(model, "name", None) or type(model).__name__
 
 

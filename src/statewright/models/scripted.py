@@ -14,17 +14,18 @@ from statewright.models.model import ModelEvent, ModelRequest, ModelResponse, Te
 from statewright.models.port import response_events
 
 Answer = str | Message | ToolCall | Sequence[ToolCall] | ModelResponse | Exception
-"""Text, a message, tool calls, a complete response, or an exception to raise."""
+"""Text, a message, one or several tool calls, a complete response, or an exception to raise."""
 Script = Sequence[Answer] | Callable[[ModelRequest], Answer]
-"""The answers in the order of the calls, or a function that computes the answer to a request."""
+"""The answers in the order of the calls, or a function that returns the answer to a request."""
 
 
 class ScriptedModel:
-    """A chat model that returns the answers of a list, one for each call, or those of a function of the request.
+    """A chat model whose answers come from a script: a list with an answer for each call, or a function of the request.
 
-    With `repeat_last` the last answer is repeated; otherwise further calls raise ModelError. An exception in the script
-    is raised. Requests that a provider would refuse are refused, see `check_request`. `requests` lists all requests.
-    Streams yield text word by word. Instances may be shared by threads.
+    After the last answer of a list, further calls raise ModelError; with `repeat_last` they get the last answer again.
+    An answer that is an exception is raised. Requests that a provider would refuse raise ModelError, see
+    `check_request`. `requests` has all requests so far. Streams yield text word by word. Several threads may share a
+    model.
     """
 
     def __init__(self, script: Script, *, repeat_last: bool = False) -> None:
@@ -38,8 +39,8 @@ class ScriptedModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         for event in response_events(self._answer(request)):
-            for piece in _pieces(event):
-                yield piece
+            for delta in _split_event(event):
+                yield delta
 
     def _answer(self, request: ModelRequest) -> ModelResponse:
         check_request(request)
@@ -60,8 +61,8 @@ class ScriptedModel:
         )
 
 
-def _pieces(event: ModelEvent) -> Iterator[ModelEvent]:
-    """Split an event as a provider would stream it: text word by word, arguments after the name of the tool."""
+def _split_event(event: ModelEvent) -> Iterator[ModelEvent]:
+    """Split an event like a provider: text is streamed word by word, and arguments follow the name of the tool."""
     match event:
         case TextDelta(text):
             yield from (TextDelta(word) for word in re.findall(r"\s*\S+\s*$|\s*\S+|\s+", text))
@@ -73,6 +74,7 @@ def _pieces(event: ModelEvent) -> Iterator[ModelEvent]:
 
 
 def _response(answer: Answer, request: ModelRequest) -> ModelResponse:
+    """Return an answer of the script as a response, or raise it if it is an exception."""
     if isinstance(answer, Exception):
         raise answer
     if isinstance(answer, ModelResponse):
@@ -86,6 +88,6 @@ def _response(answer: Answer, request: ModelRequest) -> ModelResponse:
 
 
 def _estimate(request: ModelRequest, message: Message) -> Usage:
-    """Estimate usage at four characters per token, rounded up, so that budgets can be tried without a provider."""
+    """Return an estimate of the usage, at four characters per token, so that budgets can be tried out in tests."""
     characters = len(request.system) + sum(len(earlier.text) for earlier in request.messages)
     return Usage(input_tokens=-(-characters // 4), output_tokens=-(-len(message.text) // 4))

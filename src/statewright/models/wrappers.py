@@ -1,4 +1,4 @@
-"""Chat models that wrap others: one falls back to the next model, one retries."""
+"""Chat models that wrap other models: FallbackModel calls the next model after a failure, RetryingModel retries."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from statewright.models.port import closing, in_time, stream_in_time
 
 
 def is_unavailable(error: Exception) -> bool:
-    """Return True for the error of a model that was unreachable or busy."""
+    """Return True for an error which means that the model was unreachable or busy."""
     return isinstance(error, ModelUnavailable)
 
 
 class FallbackModel:
     """A chat model that calls its models in order until one answers.
 
-    Models are anything that `as_chat_model` accepts. All get the same request, so the request should not name a model
-    of one provider; the `timeout` applies to each call. `when` decides after which errors the next model is called; any
-    other error is raised at once. If all fail, ModelUnavailable reports each failure.
+    The models are converted by `as_chat_model`. All get the same request, so the request should not name a model that
+    only one provider has. The `timeout` of the request applies to each call. `when` gets an error, and returns True if
+    the next model should be called; otherwise the error is raised. If all models fail, ModelUnavailable describes each
+    failure.
 
-    A stream falls back only before its first event, so that its reader does not get half of one answer and half of
-    another. With `restart=True` it falls back at any time, and yields a StreamRestarted between the two.
+    If a stream fails after its first event, its error is raised, so that the reader does not get parts of two answers.
+    With `restart=True` the next model is called in this case too, after a StreamRestarted event.
     """
 
     times_attempts: ClassVar = True
@@ -72,7 +73,7 @@ class FallbackModel:
         raise self._failure(errors)
 
     def _record_error(self, errors: list[Exception], error: Exception) -> None:
-        """Record the failure of a model. Raises the error if no other model may be called after it."""
+        """Add the error of a model to `errors`. Raises the error if no other model may be called after it."""
         if not self._when(error):
             for number, earlier in enumerate(errors, 1):
                 add_note(error, f"Earlier, model {number} of {len(self.models)} failed: {_error_text(earlier)}")
@@ -98,20 +99,20 @@ def _error_text(error: Exception) -> str:
 
 
 def _earliest_retry(errors: Sequence[Exception]) -> float | None:
-    """Return the smallest Retry-After of the errors, in seconds; None if there is none."""
-    waits: list[float | None] = [getattr(error, "retry_after", None) for error in errors]
-    return min((wait for wait in waits if wait is not None), default=None)
+    """Return the smallest Retry-After of the errors, in seconds; None if no error has one."""
+    delays: list[float | None] = [getattr(error, "retry_after", None) for error in errors]
+    return min((delay for delay in delays if delay is not None), default=None)
 
 
 # -- retries
 
 
 class RetryingModel:
-    """A chat model that calls another up to `policy.max_attempts` times, with backoff, and honours Retry-After.
+    """A chat model that calls another model up to `policy.max_attempts` times, with backoff, and honours Retry-After.
 
-    The default policy retries only after ModelUnavailable. The `timeout` of the request applies to each attempt. A
-    stream is retried only before its first event. The nodes of a graph have their own retry policies; this class is for
-    calls outside of graphs, and for retrying one of several calls in a node.
+    The default policy retries only after ModelUnavailable. The `timeout` of the request applies to each attempt. If a
+    stream fails after its first event, it is not retried. The nodes of a graph have their own retry policies; use this
+    class for calls outside of graphs, or to retry only one of several calls in a node.
     """
 
     times_attempts: ClassVar = True
@@ -147,7 +148,7 @@ class RetryingModel:
             attempt += 1
 
     async def _wait_after(self, attempt: int, error: Exception) -> None:
-        """Wait until the next attempt is due. Raises the error if there is none."""
+        """Wait until the next attempt is due. Raises the error if there is no next attempt."""
         if attempt >= self._policy.max_attempts or not self._policy.matches(error):
             raise error
         retry_after: float = getattr(error, "retry_after", None) or 0.0

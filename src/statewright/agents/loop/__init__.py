@@ -1,1 +1,1 @@
-"""The loop of one agent: build a request, call the model, call the tools, repeat."""
+"""The loop of one agent: build a request, call the model, make the tool calls, repeat."""

@@ -1,12 +1,13 @@
 """Call a model on behalf of an agent: repair the request, stream and validate the answer, count and log its usage.
 
-Every model call of agents and prebuilt graphs goes through `ask`. Readers of the stream mode `messages` receive chunks
-while the answer arrives; without such a reader the complete answer is requested, which takes less work.
+All model calls of agents and prebuilt graphs are made by `ask`, except those of memory strategies. Readers of the
+stream mode `messages` receive chunks while the answer arrives; if there is no such reader, the answer is not streamed,
+which takes less work.
 
 An answer is saved with the superstep of its task. If user code that may fail runs between the answer and the save,
-`keep_answer` first records the answer in the task's journal, so that a later execution, in any process, does not pay
-for it again. Errors that such code raises are marked by `not_retried`: a retry would only repeat the bug, and cost
-another model call.
+`keep_answer` first records the answer in the task's journal, so that a later execution of the task, in any process,
+does not pay for the answer again. Errors that such user code raises are marked by `not_retried`, because a retry would
+only repeat the bug and cost another model call.
 """
 
 from __future__ import annotations
@@ -56,13 +57,14 @@ async def ask(
 ) -> ModelResponse:
     """Return the answer of a model to a request, and count its cost against the budget of the run.
 
-    The conversation is repaired first, see `prepare_request`. `name` is the name of the agent, which the message gets.
-    `position` distinguishes the calls of one task. With `show=False` readers of the stream mode `messages` do not
-    receive the answer, for example because it only checks something. If an answer was cut off or refused,
-    `Message.finish_reason` says so. The tool calls of a refused answer are dropped, since they may be incomplete.
+    The conversation is repaired first, see `prepare_request`. `name` is the name of the agent, which becomes the name
+    of the message. `position` distinguishes the model calls of one task. With `show=False`, readers of the stream mode
+    `messages` do not receive the answer, for example because it does not become part of the conversation. If the answer
+    was cut off or refused, `finish_reason` of the message says so. The tool calls of a refused answer are dropped,
+    because they may be incomplete.
 
-    Raises ModelAnswerInvalid for an invalid answer, ModelUnavailable after the timeout of the request, and the errors
-    of the model.
+    Raises ModelAnswerInvalid for an invalid answer, ModelUnavailable if the request times out, and the errors of the
+    model.
     """
     request = prepare_request(request)
     started_at = runtime.clock.monotonic() if runtime.is_recorded else 0.0
@@ -83,13 +85,13 @@ async def ask(
         metadata = {**(message.metadata or {}), "finish_reason": response.finish_reason}
         if response.finish_reason == "refused" and message.tool_calls:
             message.tool_calls = ()
-            metadata.pop("provider", None)  # it contains the calls too, and would be sent back to the provider
+            metadata.pop("provider", None)  # contains the calls too, and would be sent to the provider again
         message.metadata = metadata
     return ModelResponse(message, response.usage, response.model, response.finish_reason)
 
 
 def cut_short_reason(message: Message | None) -> str | None:
-    """Return `length` or `refused` if a message was cut off or refused; None if it is complete, or None."""
+    """Return `length` or `refused` if a message was cut off or refused; None if it is complete or there is none."""
     return message.finish_reason if message is not None and message.finish_reason in CUT_SHORT else None
 
 
@@ -106,10 +108,10 @@ async def _complete(model: ChatModel, request: ModelRequest) -> Any:
 async def _stream(
     model: ChatModel, request: ModelRequest, runtime: Runtime[Any], position: int, name: str | None
 ) -> tuple[ModelResponse, str]:
-    """Push the chunks of a stream to its readers, and return the final response and the id of its message.
+    """Stream the answer of a model to the readers of the run; return the final response and the id of its message.
 
-    Readers join chunks by id, so an answer that starts over, in this or in another attempt at the task, gets a new id.
-    Raises ModelAnswerInvalid for a stream without a response.
+    Readers join chunks by message id, so an answer that starts over, in this or in another attempt at the task, gets a
+    new id. Raises ModelAnswerInvalid if the stream ends without a response.
     """
     info = runtime.execution_info
     first_id = message_id = f"{info.task_id}-{position}" + (f"-{info.attempt}" if info.attempt > 1 else "")
@@ -132,7 +134,7 @@ async def _stream(
 
 
 def _check_response(model: ChatModel, request: ModelRequest, response: object) -> ModelResponse:
-    """Return a response if it is valid. Raises ModelAnswerInvalid otherwise: adapters may ignore the types."""
+    """Return a response if it is valid. Raises ModelAnswerInvalid otherwise, because adapters may ignore type hints."""
     match response:
         case ModelResponse(message=Message(role="assistant", content=str() | list()) as message, usage=Usage()):
             if all(map(_is_tool_call, message.tool_calls)):
@@ -160,7 +162,7 @@ def _adapter_name(model: object) -> str:
 def describe_call(
     response: ModelResponse, *, model: str | None = None, agent: str | None = None, seconds: float = 0.0
 ) -> Mapping[str, Any]:
-    """Return the data of the event `model_called`. It has no text, which is in the state."""
+    """Return the data of the event `model_called`. The text of the answer is not part of it, since the state has it."""
     usage = response.usage
     return without_none(
         {
@@ -183,16 +185,17 @@ _STEP_PREFIX: Final = "answer of "
 
 
 async def keep_answer(runtime: Runtime[Any], name: str, ask: Callable[[], Awaitable[ModelResponse]]) -> ModelResponse:
-    """Return the response of `ask`, from the journal if an earlier execution of the task has already called it.
+    """Call `ask`, record its response in the journal, and return it.
 
-    `name` identifies the answer among those of the task, and must be the same in each execution.
+    If an earlier execution of the task has recorded the response, it is returned without another call. `name`
+    identifies the response among those of the task, and must be the same in each execution.
     """
     message, usage, model, finish_reason = await runtime.step(f"{_STEP_PREFIX}{name}", partial(_response_parts, ask))
     return ModelResponse(message, Usage(*usage), model, finish_reason)
 
 
 async def _response_parts(ask: Callable[[], Awaitable[ModelResponse]]) -> list[Any]:
-    """Return the response of `ask` as a value that every saver accepts."""
+    """Call `ask`, and return its response as a list of values that every saver can store."""
     response = await ask()
     return [response.message, response.usage.to_list(), response.model, response.finish_reason]
 
@@ -208,14 +211,18 @@ def usage_in_journal(pending: Pending) -> Usage:
 FIRST_DELAY: Final = 0.5
 """Seconds before the second attempt; each later delay is twice as long."""
 MAX_DELAY: Final = 60.0
+"""Maximum seconds between two attempts."""
 _NOT_RETRIED: Final = "_statewright_not_retried"
 """The attribute by which `not_retried` marks errors."""
 _FINAL_STATUSES: Final = frozenset(range(400, 500)) - RETRIED_STATUSES
-"""HTTP statuses after which a retry would not help."""
+"""HTTP statuses of errors that a retry would not change."""
 
 
 def retry_policy(retries: int | RetryPolicy) -> RetryPolicy | None:
-    """Return the policy for a number of retries, None for 0; or a policy that also honours `not_retried`."""
+    """Return the policy for a number of retries; None for 0.
+
+    A RetryPolicy is returned with the addition that it does not retry after errors marked by `not_retried`.
+    """
     if isinstance(retries, RetryPolicy):
         return replace(retries, retry_on=partial(_is_retried, retries))
     if retries <= 0:
@@ -232,7 +239,7 @@ def retry_policy(retries: int | RetryPolicy) -> RetryPolicy | None:
 
 @contextmanager
 def not_retried() -> Generator[None]:
-    """Mark the exceptions raised inside, so that no policy of `retry_policy` retries after them."""
+    """Mark exceptions raised in the `with` block, so that policies returned by `retry_policy` do not retry the task."""
     try:
         yield
     except Exception as error:
@@ -248,7 +255,7 @@ def _is_retried(policy: RetryPolicy, error: BaseException) -> bool:
 def is_worth_another_attempt(error: BaseException) -> bool:
     """Return True if a retry may succeed: after connection errors, errors of servers, and unknown errors.
 
-    It would not after programming errors, or errors marked by `not_retried`.
+    Return False for programming errors, for other errors of this library, and for errors marked by `not_retried`.
     """
     if _NOT_RETRIED in vars(error):
         return False

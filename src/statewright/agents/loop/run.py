@@ -1,7 +1,8 @@
-"""The run of a network, as its caller, its hooks and its tools see it, and the context of one call of an agent.
+"""`NetworkRun`, a run of a network as its caller, hooks and tools see it; and `AgentCall`, the context of one call of
+an agent.
 
-This context is derived from the network's saved state, so the agent's own graph need not store it: a resumed agent
-receives it again, and a long conversation is not stored again for each agent.
+An AgentCall is derived from the saved state of the network, so the agent's own graph does not store it. It is built
+again when the agent is resumed, and a long conversation is not stored once more for each agent.
 """
 
 from __future__ import annotations
@@ -42,14 +43,17 @@ class NetworkRun(Generic[T]):
         find: Callable[[str], Agent] | None = None,
         further_usage: Usage | None = None,
     ) -> None:
+        """`find` returns an agent by name, by default a declared one. `further_usage` is the usage that is not part of
+        a result."""
         self.name = name
+        """The name of the network."""
         self.state = state
         self.agents = agents
         """The declared agents, by name."""
         self.message = message
         """The user's message."""
         self.stack = list(stack)
-        """The agents to call next, in order."""
+        """The queue of agents: the next one to call is the first."""
         self.call_count = call_count
         """The number of agent calls since the user's message."""
         self._further_usage = further_usage or Usage()
@@ -57,9 +61,9 @@ class NetworkRun(Generic[T]):
         self.scheduled: list[str] = []
         """The names of the agents scheduled by `schedule`."""
         self.stop_reason: str | None = None
-        """The reason why the run ended, see `StopReason`; None until then."""
+        """The reason why the run ended, see `StopReason`; None until it ends."""
         self.summary: str | None = None
-        """The closing summary of the routing model, if there is one."""
+        """The summary that the routing model wrote when it reported that the request is done, if there is one."""
         self.interrupts: tuple[Interrupt, ...] = ()
         """The open interrupts; answer them with `run(Command(resume=...), thread_id=...)`."""
 
@@ -81,9 +85,10 @@ class NetworkRun(Generic[T]):
 
     @property
     def usage(self) -> Usage:
-        """The usage of all model calls of this conversation: by agents, by their memory, and by routing agents.
+        """The usage of all model calls in this conversation: by agents, by their memory strategies, and by routing
+        agents.
 
-        It includes the interrupted and the discarded calls of agents.
+        The usage of interrupted and discarded agent calls is included.
         """
         return total_usage(self.state.results)[0] + self._further_usage
 
@@ -103,7 +108,7 @@ class NetworkRun(Generic[T]):
     def schedule(self, agent: Agent | str) -> None:
         """Add an agent to the end of the queue.
 
-        Raises ToolError if it is not an agent of the network; in a tool, the error is reported to the model.
+        Raises ToolError if the network has no such agent. If a tool lets the error pass, it is reported to the model.
         """
         name = agent if isinstance(agent, str) else getattr(agent, "name", None)
         try:
@@ -120,7 +125,7 @@ class NetworkRun(Generic[T]):
 # -- one call of an agent
 
 RunBuilder = Callable[[Mapping[str, Any], Usage], NetworkRun[Any]]
-"""Builds the network's run from the current data, and from the usage that is not part of a result yet."""
+"""`(data, usage)`: builds a NetworkRun with the current data, and with the usage of the unfinished agent call."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,10 +137,11 @@ class AgentCall:
     build_run: RunBuilder
     schema: DataSchema
     values: Mapping[str, Any]
-    """The data before the call."""
+    """The values of the network's data before the call, by field."""
     model: ChatModel | None = None
-    """The model that replaces the agent's own."""
+    """The model that replaces the agent's own model; None to use the agent's own."""
     default_model: ChatModel | None = None
+    """The model of an agent that has no other; None if there is none, or if it is not needed."""
     limits: UsageLimits | None = None
     usage: Usage = field(default_factory=Usage)
     """The usage of the run before the call."""
@@ -146,10 +152,10 @@ class AgentCall:
     formatter: Formatter = result_messages
     """Converts the results before the call to messages."""
 
-    def view(self, agent_state: Mapping[str, Any]) -> RunView:
-        """Return a view for one hook or tool, which may change the data, so views must not be shared.
+    def build_view(self, agent_state: Mapping[str, Any]) -> RunView:
+        """Return a view of the run for one hook or tool, which may change the data; so views must not be shared.
 
-        `agent_state` is the state of the agent's graph, with all that was written since the call began.
+        `agent_state` is the state of the agent's graph, which has the data that was changed since the call began.
         """
         values = {**self.values, **data_fields(agent_state)}
         return RunView(self.build_run(values, Usage(*agent_state.get("usage") or ())), self.schema, values)
@@ -157,12 +163,12 @@ class AgentCall:
 
 @dataclass(slots=True)
 class RunView:
-    """The network's run as one hook or tool sees it, and the changes that this makes."""
+    """A copy of the network's run for one hook, router or tool, from which the changes to the data are derived."""
 
     network: NetworkRun[Any]
     schema: DataSchema
     values: Mapping[str, Any]
-    """The data before the changes."""
+    """The values of the data before the changes, by field."""
 
     @property
     def state(self) -> State[Any]:
@@ -170,11 +176,11 @@ class RunView:
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """The arguments that user-defined functions may name."""
+        """The arguments that the parameters of user-defined functions may name."""
         return {"network": self.network, "state": self.network.state}
 
     def update(self) -> dict[str, Any]:
-        """Return the changes as an update of a graph: fields of the data, and scheduled agents."""
+        """Return the changes as an update of the graph's state: changed fields of the data, and scheduled agents."""
         changes = self.schema.changes(self.network.state.data, self.values)
         scheduled = {"scheduled": self.network.scheduled} if self.network.scheduled else {}
         return {**with_prefix(changes), **scheduled}
@@ -184,7 +190,7 @@ _current: Final[ContextVar[AgentCall | None]] = ContextVar("statewright_agent_ca
 
 
 def current_call() -> AgentCall:
-    """Return the call in which the current task runs. Raises InvalidConfig outside of a call."""
+    """Return the agent call in which the current task runs. Raises InvalidConfig outside of an agent call."""
     call = _current.get()
     if call is None:
         raise InvalidConfig(
@@ -195,7 +201,7 @@ def current_call() -> AgentCall:
 
 @contextmanager
 def enter_call(call: AgentCall) -> Generator[None]:
-    """Set the current call while an agent's graph runs."""
+    """Make `call` the current agent call inside the `with` block, in which the agent's graph runs."""
     token = _current.set(call)
     try:
         yield

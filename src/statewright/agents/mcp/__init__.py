@@ -1,7 +1,7 @@
 """Tools of servers that implement the Model Context Protocol.
 
-All connections run on one separate thread, and are shared by owners with the same server description, so tools may be
-called from any event loop. The SDK is imported when a server is first used.
+All connections of a process run on one separate thread, so tools may be called from any event loop. McpTools with equal
+server descriptions share a connection. The MCP SDK is imported when a server is first used.
 """
 
 from statewright.agents.mcp.read import read_server, read_servers

@@ -1,8 +1,8 @@
-"""The event loop that runs all connections of this process, and the owners that share the connections.
+"""The event loop that runs all connections of this process to MCP servers, and the owners that share the connections.
 
-Graphs run on many event loops and threads, some of which exist for one superstep only, and connections must outlive
-them. So all connections run on the one event loop here, on a separate thread, and calls are submitted to it. At
-interpreter exit all connections are closed, so that no server program is left running.
+Graphs run on many event loops and threads, some of which exist only for one superstep, and connections must outlive
+them. Therefore all connections run on a single event loop in a separate thread, and calls are submitted to this loop.
+At interpreter exit all connections are closed, so that no server program is left running.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from mcp_types import Tool as ListedTool
 
 T = TypeVar("T")
-_CLOSE_TIMEOUT: Final = 20.0  # seconds until all connections are closed
+_CLOSE_TIMEOUT: Final = 20.0  # seconds to wait at interpreter exit until all connections are closed
 
 
 class Host:
-    """The connections of this process, by server, and the event loop that runs them."""
+    """The connections of this process, by server description, and the event loop that runs them."""
 
     def __init__(self) -> None:
         self._connections: dict[tuple[object, ...], Connection] = {}
@@ -42,23 +42,23 @@ class Host:
         self._thread.start()
 
     def submit(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> Future[T]:
-        """Run a coroutine function on the loop of the host. Cancelling the future cancels the call."""
+        """Run a coroutine function on the host's event loop. Cancelling the future cancels the call."""
         if self.is_closed:
             raise ToolError("The interpreter is exiting, and the MCP servers are closed.")
         # A connection outlives the call that opens it, so it must not keep the context of the caller alive.
         return contextvars.Context().run(asyncio.run_coroutine_threadsafe, function(*args, **kwargs), self._loop)
 
     async def tools(self, owner: object, server: McpServer) -> tuple[ListedTool, ...]:
-        """Return the tools of a server. Raises ToolError if it cannot be reached."""
+        """Return the tools of a server. Raises ToolError if the server cannot be reached."""
         return await self._connection(owner, server).tools()
 
     async def call(self, owner: object, server: McpServer, tool: str, arguments: Any, progress: Any) -> CallToolResult:
-        """Call a tool of a server. Raises ToolError if the call fails without a result."""
+        """Call a tool of a server; `progress` receives progress reports. Raises ToolError if there is no result."""
         connection = self._connection(owner, server)
         return await connection.call(tool, arguments, timeout=server.timeout, progress=progress)
 
     async def release(self, owner: object) -> None:
-        """Release the connections of an owner, and close those without another owner."""
+        """Release the connections of an owner, and close those that have no other owner."""
         unused: list[Connection] = []
         for key, connection in list(self._connections.items()):
             connection.owners.discard(owner)
@@ -78,7 +78,10 @@ class Host:
         self._thread.join(_CLOSE_TIMEOUT)
 
     def _connection(self, owner: object, server: McpServer) -> Connection:
-        """Return the connection to a server, shared with owners of equal descriptions, and register the owner."""
+        """Return the connection to a server, and register the owner of the description.
+
+        Owners of equal descriptions share the connection.
+        """
         _require_sdk()
         connection = self._connections.get(server.connection_key)
         if connection is None:
@@ -100,7 +103,10 @@ class Host:
 
 
 def _require_sdk() -> None:
-    """Import the SDK before a connection is opened, so that the import does not count towards its timeout."""
+    """Import the SDK before a connection is opened, so that the timeout of the connection does not include the import.
+
+    Raises ToolError if the SDK is not installed.
+    """
     try:
         importlib.import_module("statewright.agents.mcp.open")
     except ImportError as error:
@@ -122,13 +128,16 @@ def get_host() -> Host:
 
 
 def release_later(owner: object) -> None:
-    """Release the connections of an owner without waiting. Takes no lock, since the garbage collector calls it."""
+    """Release the connections of an owner without waiting.
+
+    It takes no lock, because the garbage collector calls it, possibly while the same thread holds the lock.
+    """
     if _host is not None and not _host.is_closed:
         _host.submit(_host.release, owner)
 
 
 def _reset_after_fork() -> None:
-    """Reset the host in a forked child process, which does not inherit the thread of the host."""
+    """Reset the host in a forked child process, in which the host's thread does not exist."""
     global _host, _lock
     if _host is not None:
         atexit.unregister(_host.close)
@@ -143,14 +152,13 @@ if hasattr(os, "register_at_fork"):
 
 
 class Owner:
-    """Owns connections until it is closed or garbage-collected. Tools have a reference to their owner."""
+    """An owner of connections, until it is closed or garbage-collected. Tools have a reference to their owner."""
 
     def __init__(self) -> None:
-        self._key = (
-            object()
-        )  # identifies the owner to the host, whose reference to the owner itself would keep it alive
+        # The host knows the owner by this key, because a reference to the owner itself would keep the owner alive.
+        self._key = object()
         self._is_closed = False
-        # At interpreter exit the host closes all connections itself.
+        # No release is needed at interpreter exit, since the host then closes all connections.
         weakref.finalize(self, release_later, self._key).atexit = False
 
     def submit(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> Future[T]:
@@ -161,7 +169,7 @@ class Owner:
         return host.submit(function, host, self._key, *args)
 
     def close(self) -> Future[None]:
-        """Release all connections. When the future is done, server programs without another owner have exited."""
+        """Release all connections. When the future is done, the server programs without another owner have exited."""
         self._is_closed = True
         host = get_host()
         return host.submit(Host.release, host, self._key)

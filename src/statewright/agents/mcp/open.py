@@ -1,6 +1,6 @@
-"""Open connections with the SDK, and detect when they end.
+"""Open connections with the MCP SDK, and detect when they end.
 
-Only this module uses the SDK's transports. It is imported when a server is first used.
+Only this module uses the transports of the SDK. It is imported when a server is first used.
 """
 
 from __future__ import annotations
@@ -23,19 +23,24 @@ from statewright.agents.mcp.texts import StderrTail
 Streams = tuple[Any, Any]
 """The two streams of an SDK transport: incoming and outgoing messages."""
 OnEnd = Callable[[Exception | None], None]
-"""Called when the incoming stream has ended, with the reason if it is known."""
-_MAX_EVENT_BYTES: Final = 64 * 2**20  # of an answer over streamable HTTP; the SDK's default is too small for images
-_READ_TIMEOUT: Final = 86_400.0  # seconds without data on an HTTP stream; calls have their own timeouts
+"""Called with the reason, or None if it is unknown, when the incoming stream has ended."""
+_MAX_EVENT_BYTES: Final = 64 * 2**20
+"""Maximum bytes of one event over streamable HTTP. The SDK's default is too small for images."""
+_READ_TIMEOUT: Final = 86_400.0
+"""Seconds without data after which an HTTP stream fails. It is so long because calls have their own timeouts."""
 
 
 def open_client(server: McpServer, stderr: StderrTail, on_end: OnEnd, on_message: MessageHandlerFnT) -> Client:
-    """Return a client, which connects when it is entered. `on_message` receives the server's unsolicited messages."""
+    """Return a client, which connects when its `async with` block is entered.
+
+    `on_message` receives messages that the server sends without a request. `on_end` is called when the connection ends.
+    """
     return Client(with_end_detection(_streams(server, stderr, on_end), on_end), message_handler=on_message, cache=None)
 
 
 @asynccontextmanager
 async def with_end_detection(streams: AbstractAsyncContextManager[Streams], on_end: OnEnd) -> AsyncGenerator[Streams]:
-    """Open streams, of which the incoming one reports when it ends."""
+    """Open the two streams of a transport, and report the end of the incoming stream to `on_end`."""
     async with streams as (incoming, outgoing):
         yield _IncomingStream(incoming, on_end), outgoing
 
@@ -72,13 +77,16 @@ def _create_sse_http_client(
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
 ) -> httpx2.AsyncClient:
-    """Create an HTTP client that reports refused messages, for whose answers the SDK would wait forever."""
+    """Create an HTTP client that reports to `on_end` when the server refuses a message.
 
-    async def check(response: httpx2.Response) -> None:
+    The SDK would wait forever for the answer to such a message.
+    """
+
+    async def report_refusal(response: httpx2.Response) -> None:
         if response.request.method == "POST" and response.is_error:
             on_end(ConnectionError(f"a message was refused with {response.status_code} {response.reason_phrase}"))
 
-    pinned, hooks = _pinned_transport(addresses), {"response": [check]}
+    pinned, hooks = _pinned_transport(addresses), {"response": [report_refusal]}
     return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, transport=pinned, event_hooks=hooks)
 
 
@@ -87,9 +95,9 @@ def _pinned_transport(addresses: Sequence[str]) -> _PinnedTransport | None:
 
 
 class _PinnedTransport(httpx2.AsyncHTTPTransport):
-    """Connects only to addresses that were checked before, so that DNS rebinding has no effect.
+    """Connects only to IP addresses that were checked before, so that DNS rebinding has no effect.
 
-    Certificates are still verified for the host name. Proxies of the environment are not used.
+    Certificates are still verified for the host name. Proxies that the environment sets are not used.
     """
 
     def __init__(self, addresses: Sequence[str]) -> None:
@@ -102,7 +110,7 @@ class _PinnedTransport(httpx2.AsyncHTTPTransport):
         try:
             for address in self._addresses[:-1]:
                 request.url = url.copy_with(host=address)
-                with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):  # nothing was sent: try the next one
+                with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):  # nothing was sent: try the next address
                     return await super().handle_async_request(request)
             request.url = url.copy_with(host=self._addresses[-1])
             return await super().handle_async_request(request)
@@ -126,7 +134,7 @@ async def _start_program(transport: Stdio, stderr: StderrTail) -> AsyncGenerator
 
 
 class _IncomingStream:
-    """An incoming stream of the SDK that reports when it ends."""
+    """Wraps an incoming stream of the SDK, and reports its end."""
 
     def __init__(self, stream: Any, on_end: OnEnd) -> None:
         self._stream = stream

@@ -1,7 +1,8 @@
-"""Read MCP servers from configuration.
+"""Read descriptions of MCP servers from configuration files.
 
-The entry of a server is a mapping. The keys of its transport (`command`, `args`, `env`; or `url`, `headers`) are in the
-entry itself, or nested under `transport` or `config`. Unknown keys are errors, and all problems are reported together.
+The entry of a server is a mapping. The keys of its transport (such as `command`, `args` and `env`, or `url` and
+`headers`) are in the entry itself, or in a mapping under `transport` or `config`. Unknown keys are errors, and all
+problems are reported together.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from statewright.errors import InvalidConfig, suggestion
 
 _NESTED_KEYS: Final = ("transport", "config", "requestInit")
 _ALIASES: Final = {"transport": "type", "arguments": "args", "tools": "allowed_tools", "disabled": "enabled"}
-_KINDS: Final = {
+_TRANSPORT_TYPES: Final = {
     "stdio": "stdio",
     "sse": "sse",
     **dict.fromkeys(("streamable-http", "streamable_http", "streamableHttp", "http"), "streamable-http"),
@@ -38,7 +39,7 @@ _KEYS: Final = ("name", "description", "type", *_COMMAND_KEYS, *_URL_KEYS, *SETT
 def read_server(
     data: Mapping[str, Any], *, name: str | None = None, untyped_url: UrlTransport = "streamable-http"
 ) -> McpServer:
-    """Read the entry of a server; `untyped_url` is the transport for a URL without a type.
+    """Read the entry of a server; `untyped_url` is the transport of an entry that has a `url` and no `type`.
 
     Raises InvalidConfig with all problems.
     """
@@ -71,7 +72,7 @@ def read_servers(
 
 
 def _entries(data: Any) -> Iterator[Any]:
-    """Yield the entries, each with its name."""
+    """Yield the entries of a list or a mapping. The name under which a mapping has an entry is added to the entry."""
     if not isinstance(data, Mapping):
         yield from data
         return
@@ -96,7 +97,7 @@ class _EntryReader:
         self._collect(entry)
 
     def server(self) -> McpServer | None:
-        """Return the server; None if the entry has problems."""
+        """Return the description of the server; None if the entry has problems."""
         if self.problems:  # further problems might be consequences of these
             return None
         transport = self._transport()
@@ -111,7 +112,7 @@ class _EntryReader:
         self.problems.append(self._prefix + text)
 
     def _collect(self, entry: Mapping[str, Any]) -> None:
-        """Collect the values of an entry by their standard keys, with those of nested mappings."""
+        """Collect the values of an entry, and of the mappings nested in it, under their standard keys."""
         for key, value in entry.items():
             if value is None:  # equivalent to a missing key
                 continue
@@ -133,20 +134,21 @@ class _EntryReader:
             self._add_problem(f"{key} is a {type(value).__name__}. Write a mapping with a command or a url.")
 
     def _transport(self) -> Transport | None:
-        kind = self._kind()
-        if kind is None:
+        transport_type = self._transport_type()
+        if transport_type is None:
             return None
-        for name in _URL_KEYS if kind == "stdio" else _COMMAND_KEYS:
+        for name in _URL_KEYS if transport_type == "stdio" else _COMMAND_KEYS:
             if name in self._values:
-                self._add_problem(f"{name} does not apply to a server of type {kind}. Remove it.")
-        if kind == "stdio":
+                self._add_problem(f"{name} does not apply to a server of type {transport_type}. Remove it.")
+        if transport_type == "stdio":
             command, cwd = self._values.get("command", ""), self._values.get("cwd")
             inherit_env = self._values.get("inherit_env", False)
             return Stdio(command, self._args(), self._strings("env"), str(cwd) if cwd else None, inherit_env)
-        transport_class = Sse if kind == "sse" else StreamableHttp
+        transport_class = Sse if transport_type == "sse" else StreamableHttp
         return transport_class(self._values.get("url", ""), self._headers())
 
-    def _kind(self) -> str | None:
+    def _transport_type(self) -> str | None:
+        """Return `stdio`, `sse` or `streamable-http`; None if the entry has a problem."""
         has_command, has_url = "command" in self._values, "url" in self._values
         value = self._values.get("type")
         if has_command == has_url:
@@ -155,11 +157,11 @@ class _EntryReader:
             return None
         if value is None:
             return "stdio" if has_command else self._untyped_url
-        kind = _KINDS.get(value) if isinstance(value, str) else None
-        if kind is None:
+        transport_type = _TRANSPORT_TYPES.get(value) if isinstance(value, str) else None
+        if transport_type is None:
             # The value is not quoted, since it may be a secret that was written here by mistake.
-            self._add_problem(f"type is unknown. {suggestion(str(value), _KINDS, noun='Types')}")
-        return kind
+            self._add_problem(f"type is unknown. {suggestion(str(value), _TRANSPORT_TYPES, noun='Types')}")
+        return transport_type
 
     def _args(self) -> tuple[str, ...]:
         value = self._values.get("args", ())
@@ -194,7 +196,7 @@ class _EntryReader:
         return {**headers, "Authorization": f"Bearer {token}"}
 
     def _string(self, name: str, value: Any) -> str:
-        """Return a value as a string. Problems do not quote the value, since it may be a secret."""
+        """Return a value as a string. If it is invalid, add a problem that does not quote it: it may be a secret."""
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, str | int | float):

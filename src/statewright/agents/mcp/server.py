@@ -1,7 +1,7 @@
 """Descriptions of MCP servers: how to start or reach a server, and which of its tools to use.
 
-Environment values, headers, arguments and URL queries may contain secrets. The reprs, and the names `shown` in errors,
-contain none of these.
+Environment values, headers, arguments and URL queries may contain secrets. None of them is part of a repr, or of
+`shown`, the name of a server or transport in errors.
 """
 
 from __future__ import annotations
@@ -22,28 +22,31 @@ UrlTransport = Literal["streamable-http", "sse"]
 
 @dataclass(frozen=True, repr=False)
 class Stdio:
-    """A server that is a program, reached by its standard input and output."""
+    """The transport to a server that is a program, by its standard input and output."""
 
     kind: ClassVar[str] = "stdio"
 
     command: str
     args: tuple[str, ...] = ()
     env: Strings = field(default_factory=dict[str, str], hash=False)
-    """Added to the variables that every program inherits, see `environment`."""
+    """Variables to add to those that every program inherits, see `environment`."""
     cwd: str | None = None
     inherit_env: bool = False
     """True to pass on the whole environment of this process, including its secrets."""
 
     @property
     def shown(self) -> str:
+        """A description for errors, which contains no secret."""
         return f"command {self.command!r}"
 
     @property
     def secrets(self) -> Iterator[str]:
+        """The values that may be secrets, to be masked in errors."""
         yield from self.env.values()
         yield from _secrets_in_arguments(self.args)
 
     def problems(self) -> Iterator[str]:
+        """Yield the texts of all problems with the fields."""
         if not _is_nonempty_string(self.command):
             yield f"command is {self.command!r}. Write the program to start."
         if not all(isinstance(argument, str) for argument in cast("tuple[Any, ...]", self.args)):
@@ -66,9 +69,9 @@ _INHERITED: Final = frozenset(
     PATH HOME USER LOGNAME SHELL TERM LANG LANGUAGE TZ TMPDIR TMP TEMP VIRTUAL_ENV
     HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS REQUESTS_CA_BUNDLE
     APPDATA LOCALAPPDATA PROGRAMDATA PROGRAMFILES SYSTEMDRIVE SYSTEMROOT USERNAME USERPROFILE COMSPEC PATHEXT
-    """.split()  # noqa: SIM905  # one name a line would be thirty lines
+    """.split()  # noqa: SIM905  # a list would have a line for each name
 )
-"""The variables that programs inherit: those needed to start, find files and reach the network, on any system."""
+"""The variables that programs inherit, because they need them to start, find files and reach the network."""
 
 
 def _is_inherited(name: str) -> bool:
@@ -77,27 +80,30 @@ def _is_inherited(name: str) -> bool:
 
 @dataclass(frozen=True, repr=False)
 class _HttpTransport:
-    """A server that is reached over HTTP."""
+    """The transport to a server that is reached over HTTP."""
 
     kind: ClassVar[str]
 
     url: str
     headers: Strings = field(default_factory=dict[str, str], hash=False)
-    """Sent with each request."""
+    """Headers to send with each request."""
     addresses: tuple[str, ...] = field(default=(), compare=False)
-    """The only IP addresses to connect to; empty for all addresses of the host."""
+    """The only IP addresses to which a connection may be made; empty to allow all addresses of the host."""
 
     @property
     def shown(self) -> str:
+        """A description for errors, which contains no secret."""
         return f"URL {self._public_url}"
 
     @property
     def secrets(self) -> Iterator[str]:
+        """The values that may be secrets, to be masked in errors."""
         for value in self.headers.values():
             yield from secrets_in_header(value)
         yield from secrets_in_url(self.url)
 
     def problems(self) -> Iterator[str]:
+        """Yield the texts of all problems with the fields."""
         parts = _split(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             yield f"url is {self._public_url!r}. Write a URL that begins with http:// or https://."
@@ -113,13 +119,13 @@ class _HttpTransport:
 
 
 class StreamableHttp(_HttpTransport):
-    """A server that is reached by streamable HTTP, the protocol's current HTTP transport."""
+    """Streamable HTTP, the protocol's current HTTP transport."""
 
     kind = "streamable-http"
 
 
 class Sse(_HttpTransport):
-    """A server that is reached by HTTP with server-sent events, the protocol's older HTTP transport."""
+    """HTTP with server-sent events, the protocol's older HTTP transport."""
 
     kind = "sse"
 
@@ -128,7 +134,7 @@ Transport = Stdio | StreamableHttp | Sse
 
 
 def _split(url: Any) -> SplitResult:
-    """Return the parts of a URL; those of an empty one if it is not valid."""
+    """Return the parts of a URL; those of an empty URL if it is not valid."""
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
         _ = parts.port  # raises ValueError for an invalid port
@@ -138,7 +144,7 @@ def _split(url: Any) -> SplitResult:
 
 
 def _secrets_in_arguments(args: tuple[str, ...]) -> Iterator[str]:
-    """Yield the values of options whose name is that of a secret: `--api-key=x`, or `--api-key x`."""
+    """Yield the values of command-line options that are named like secrets: `--api-key=x`, or `--api-key x`."""
     for index, argument in enumerate(args):
         option, equals, value = argument.partition("=")
         if not is_secret_name(option):
@@ -155,7 +161,7 @@ def _is_nonempty_string(value: Any) -> bool:
 
 
 def _problems_of_strings(name: str, strings: Any) -> Iterator[str]:
-    """Yield the problems of a mapping from names to strings, without the strings, which may be secrets."""
+    """Yield the problems with a mapping from names to strings. They do not quote the strings, which may be secrets."""
     if not isinstance(strings, Mapping):
         yield f"{name} is not a mapping. Write a mapping from names to strings."
         return
@@ -165,14 +171,15 @@ def _problems_of_strings(name: str, strings: Any) -> Iterator[str]:
 
 
 _MIN_SECRET: Final = 4
-"""Minimum characters of a masked secret; lower than for results of tools, since errors may lose a common word."""
+"""Minimum characters of a secret that is masked in errors. In the results of tools the minimum is higher, because they
+must not lose common words."""
 
 
 @dataclass(frozen=True)
 class McpServer:
     """The description of one server. Raises InvalidConfig with all problems.
 
-    The server is not started or contacted until its tools are listed.
+    The server is not started or contacted before its tools are listed.
     """
 
     name: str
@@ -183,7 +190,7 @@ class McpServer:
     timeout: float = 60.0
     """Seconds after which a call fails."""
     connect_timeout: float = 30.0
-    """Seconds within which the server must be connected, and again within which it must list its tools."""
+    """Seconds after which connecting to the server fails, and also after which listing its tools fails."""
     enabled: bool = True
     """False to ignore the server: it is never started, and has no tools."""
 
@@ -206,10 +213,10 @@ class McpServer:
         inherit_env: bool = False,
         **settings: Any,
     ) -> McpServer:
-        """Return a server that is a program, started when its tools are first used.
+        """Return the description of a server that is a program, which is started when its tools are first used.
 
-        Its environment consists of `env` and of the variables that programs need, such as PATH, HOME, LANG and the
-        proxies; with `inherit_env`, of the whole environment of this process.
+        The program's environment has `env`, and the variables that programs need, such as PATH, HOME, LANG and the
+        proxies. With `inherit_env`, it has all variables of this process.
         """
         if isinstance(args, str):
             raise InvalidConfig(
@@ -220,12 +227,12 @@ class McpServer:
 
     @classmethod
     def http(cls, name: str, url: str, *, headers: Mapping[str, str] | None = None, **settings: Any) -> McpServer:
-        """Return a server that is reached by streamable HTTP."""
+        """Return the description of a server that is reached by streamable HTTP."""
         return cls(name, StreamableHttp(url, dict(headers or {})), **settings)
 
     @classmethod
     def sse(cls, name: str, url: str, *, headers: Mapping[str, str] | None = None, **settings: Any) -> McpServer:
-        """Return a server that is reached by HTTP with server-sent events, the older transport."""
+        """Return the description of a server that is reached by HTTP with server-sent events, the older transport."""
         return cls(name, Sse(url, dict(headers or {})), **settings)
 
     @property
@@ -235,11 +242,11 @@ class McpServer:
 
     @property
     def connection_key(self) -> tuple[object, ...]:
-        """The key of the connection, which is equal for descriptions that share one."""
+        """The key of the connection. Descriptions with equal keys share a connection."""
         return self.name, self.transport, self.connect_timeout
 
     def without_secrets(self, text: str) -> str:
-        """Return a message of the server or of a library with the secrets of the transport masked."""
+        """Return a text from the server or from a library with the secrets of the transport masked."""
         return KnownSecrets(self.transport.secrets, min_length=_MIN_SECRET).mask(text)
 
 
@@ -280,11 +287,11 @@ def _is_list_of_names(value: Any) -> bool:
 
 _DURATION: Final = (_is_duration, "a number of seconds above 0")
 _SETTING_RULES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
-    # the check of a setting, and the description of valid values
+    # for each setting: a predicate for valid values, and their description for errors
     "allowed_tools": (_is_list_of_names, "a list of tool names"),
     "timeout": _DURATION,
     "connect_timeout": _DURATION,
     "enabled": (lambda value: isinstance(value, bool), "true or false"),
 }
 SETTINGS: Final = tuple(_SETTING_RULES)
-"""The names of the fields besides name and transport."""
+"""The names of the fields of McpServer other than `name` and `transport`."""

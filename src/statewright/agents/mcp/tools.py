@@ -1,7 +1,8 @@
-"""The tools of MCP servers, as agents and workflows call them.
+"""The tools of MCP servers, in the form in which agents and workflows call them.
 
-Models know them as `<server>-<tool>`, adapted to the names that every provider accepts. Names that would be equal get a
-suffix. It is derived only from the names of the server and the tool, so that a tool has the same name in every run.
+Models see a tool under the name `<server>-<tool>`, in which characters that not every provider accepts are replaced. A
+name that would be too long, or equal to another, gets a suffix. The suffix is derived only from the names of the server
+and the tool, so that a tool has the same name in every run.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ class McpTool:
         self._owner = owner
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
-        """Return text, structured content, or a list of parts; see `convert_result`.
+        """Call the tool, and return its answer: text, structured content, or a list of parts; see `convert_result`.
 
-        Progress reports are written to the stream as `{"type": "tool_progress", ...}`, and count as heartbeats.
-        Cancelling the call cancels it on the server. Raises ToolError with the text of an error result, and if the
-        server does not answer.
+        Progress reports of the server are written to the stream as `{"type": "tool_progress", ...}`, and count as
+        heartbeats. If the call is cancelled, it is cancelled on the server too. Raises ToolError if the server reports
+        an error, and if it does not answer.
         """
         json_arguments = _plain_arguments(self.name, arguments)
         progress = _ProgressReporter(self.name, context)
@@ -66,7 +67,10 @@ class McpTool:
 
 
 class _ProgressReporter:
-    """Reports progress to readers of the stream. It is called on the host's event loop, and reports on the caller's."""
+    """Reports progress to readers of the stream.
+
+    It is called on the host's event loop, and writes to the stream on the event loop on which the tool was called.
+    """
 
     def __init__(self, tool: str, context: ToolContext) -> None:
         self._tool = tool
@@ -76,7 +80,7 @@ class _ProgressReporter:
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         event = {"type": "tool_progress", "tool": self._tool, "call": self._context.tool_call_id, "progress": progress}
         event |= {name: value for name, value in (("total", total), ("message", message)) if value is not None}
-        with suppress(RuntimeError):  # the loop is closed, so the call has no caller
+        with suppress(RuntimeError):  # the loop is closed, so the caller no longer waits for the call
             self._loop.call_soon_threadsafe(self._report, event)
 
     def _report(self, event: Mapping[str, Any]) -> None:
@@ -106,15 +110,16 @@ def _annotations(listed: ListedTool) -> dict[str, Any]:
 
 
 def convert_result(result: CallToolResult) -> Any:
-    """Return the structured content; the text, if there is nothing else; or a list of all parts.
+    """Return the content of a result.
 
-    Parts are mappings with a `type`: `text`, `image`, `audio`, `resource` or `resource_link`. Structured content of a
-    result with images becomes the first part, as text.
+    It is the structured content if there is one, or else the text; or a list of parts if the result has other content
+    than text, such as images. Parts are mappings with a `type`: `text`, `image`, `audio`, `resource` or
+    `resource_link`. In the list, structured content replaces the text, as a part with its JSON.
     """
     parts = [_convert_block(block) for block in result.content]
     only_text = all(part["type"] == "text" for part in parts)
     if result.structured_content is not None:
-        if only_text:  # the text repeats the structured content, for models that cannot read it
+        if only_text:  # the text repeats the structured content, for clients that do not support it
             return result.structured_content
         structured = {"type": "text", "text": json.dumps(result.structured_content, ensure_ascii=False)}
         return [structured, *(part for part in parts if part["type"] != "text")]
@@ -141,15 +146,17 @@ def _convert_block(block: ContentBlock) -> dict[str, Any]:
 
 # -- the tools of several servers
 
-MAX_NAME_LENGTH: Final = 64  # characters that every provider accepts
-_SUFFIX_LENGTH: Final = 8  # characters, without the dash
+MAX_NAME_LENGTH: Final = 64
+"""The length in characters that every provider accepts for the name of a tool."""
+_SUFFIX_LENGTH: Final = 8
+"""The characters of a suffix after the dash."""
 
 ToolKey = tuple[str, str]
-"""The names of a server and of a tool."""
+"""The name of a server, and its name for one of its tools."""
 
 
 def fit_names(keys: Iterable[ToolKey]) -> dict[ToolKey, str]:
-    """Return a unique and valid name for each tool."""
+    """Return a unique name for each tool that every provider accepts."""
     names = {key: _sanitize("-".join(key)) for key in keys}
     counts = Counter(names.values())
     return {
@@ -180,11 +187,11 @@ class McpUnavailableWarning(UserWarning):
 
 
 class McpTools:
-    """The tools of MCP servers, which are connected on first use, until `close`.
+    """The tools of MCP servers. Connections are opened when they are first used, and closed by `close`.
 
-    McpTools with equal server descriptions share a connection, which the last one to be closed ends. McpTools that are
-    garbage-collected, together with their tools, count as closed. `on_unavailable="warn"` omits the tools of servers
-    that cannot be used, with an McpUnavailableWarning for each. Raises InvalidConfig for invalid server descriptions.
+    McpTools objects with equal server descriptions share a connection, which is closed with the last of them. An object
+    is also closed when it and its tools are garbage-collected. With `on_unavailable="warn"`, the tools of a server that
+    cannot be used are omitted, with an McpUnavailableWarning. Raises InvalidConfig for invalid server descriptions.
     """
 
     def __init__(self, servers: Servers, *, on_unavailable: OnUnavailable = "error") -> None:
@@ -197,7 +204,7 @@ class McpTools:
     async def tools(self) -> tuple[McpTool, ...]:
         """Return the allowed tools that the servers have now, in the order of the servers.
 
-        Raises ToolError, which reports each server that cannot be used, unless such servers are omitted.
+        Raises ToolError, which names every server that cannot be used, unless `on_unavailable` is "warn".
         """
         listing = self._list_all()
         await asyncio.gather(*map(asyncio.wrap_future, listing.values()), return_exceptions=True)
@@ -210,9 +217,9 @@ class McpTools:
         return self._build_tools(listing)
 
     async def tool(self, name: str, *, server: str | None = None) -> McpTool:
-        """Return a tool by its full name, or by the server's name for it if that is unique.
+        """Return a tool by its full name; or by the server's name for it, if no other server has a tool of that name.
 
-        Raises ToolError if there is none, or several.
+        Raises ToolError if there is no such tool, or if there are several.
         """
         self._check_enabled(server)
         tools = [candidate for candidate in await self.tools() if server in (None, candidate.server.name)]
@@ -229,7 +236,7 @@ class McpTools:
         raise ToolError(f"{owner} tool {name!r}. {suggestion(name, names, noun='Tools')}")
 
     def close(self) -> None:
-        """Close the connections that are not shared, and wait until their server programs have exited."""
+        """Close the connections that no other object shares, and wait until their server programs have exited."""
         self._owner.close().result()
 
     def __enter__(self) -> Self:
@@ -269,7 +276,7 @@ class McpTools:
         return tuple(McpTool(names[server.name, tool.name], tool, server, self._owner) for server, tool in allowed)
 
     def _allowed_tools(self, listing: Listing) -> tuple[list[tuple[McpServer, ListedTool]], list[str]]:
-        """Return the tools of the servers that answered, and the problems of the others."""
+        """Return the tools of the servers that can be used, and the problems of the other servers."""
         allowed: list[tuple[McpServer, ListedTool]] = []
         problems: list[str] = []
         for server, answer in listing.items():

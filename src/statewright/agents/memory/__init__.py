@@ -1,4 +1,4 @@
-"""Memory strategies, which select the part of a long conversation to send to the model."""
+"""Memory strategies, which select the part of a long conversation to send to a model."""
 
 from statewright.agents.memory.conversation import MemoryStats, estimate_tokens, memory_stats
 from statewright.agents.memory.retrieval import Retrieval

@@ -1,8 +1,8 @@
 """A conversation divided into units, which are sent or left out as a whole, and the limits by which they are selected.
 
-A unit is a single message, or an assistant message with tool calls and all messages up to the last of their results. A
-turn begins with a user message. Results without their call, and calls without all of their results, are in no unit,
-since every provider refuses them.
+A unit is a single message; or an assistant message with tool calls, and all messages after it up to the last result of
+these calls. A turn is a sequence of units that begins with a user message. Providers refuse results without a call, and
+messages with calls of which a result is missing; such messages belong to no unit, and are left out.
 """
 
 from __future__ import annotations
@@ -21,73 +21,80 @@ Unit = tuple[Message, ...]
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The leading system messages, and the units after them."""
+    """The leading system messages of a conversation, and the units after them."""
 
-    head: Unit
+    head: Sequence[Message]
+    """The leading system messages."""
     units: Sequence[Unit]
 
     @property
     def last_user_unit(self) -> int | None:
-        """The index of the unit with the last user message, which is always sent; None if there is none."""
+        """The index of the unit with the last user message, which is always sent; None if there is no user message."""
         return next((index for index in reversed(range(len(self.units))) if _has_user(self.units[index])), None)
 
     def turns(self) -> list[range]:
-        """Return the range of units of each turn. Units before the first user message are a turn too."""
+        """Return the range of unit indices of each turn. Units before the first user message form a turn too."""
         starts = [index for index, unit in enumerate(self.units) if index == 0 or unit[0].role == "user"]
         return [range(start, end) for start, end in pairwise([*starts, len(self.units)])]
 
     def messages(self, units: Iterable[int]) -> list[Message]:
-        """Return the messages of the given units and of the last user unit, in order."""
+        """Return the messages of the units with these indices, and of the last user unit, in order."""
         last_user_unit = self.last_user_unit
         selected = set(units) if last_user_unit is None else {last_user_unit, *units}
         return [message for index in sorted(selected) for message in self.units[index]]
 
     def since(self, start: int) -> list[Message]:
-        """Return the messages from a unit on, preceded by the last user unit if that is earlier."""
+        """Return the messages of all units from the index `start` on, and before them the last user unit if earlier."""
         return self.messages(range(start, len(self.units)))
 
 
 def read_conversation(messages: Sequence[Message]) -> Conversation:
-    """Divide messages into head and units, leaving out calls and results that do not match."""
+    """Divide messages into leading system messages and units, leaving out unmatched tool calls and results."""
     head = tuple(takewhile(lambda message: message.role == "system", messages))
     body = messages[len(head) :]
     results = _results_by_request(body)
-    complete = {request: indices for request, indices in results.items() if _is_complete(body, request, indices)}
-    ends = {request: max(indices) for request, indices in complete.items()}
-    valid = {index for index, message in enumerate(body) if message.role != "tool" and not message.tool_calls}
-    valid.update(ends, *complete.values())
-    return Conversation(head, _units(body, sorted(valid), ends))
+    complete_rounds = {request: indices for request, indices in results.items() if _is_complete(body, request, indices)}
+    last_results = {request: max(indices) for request, indices in complete_rounds.items()}
+    valid_indices = {index for index, message in enumerate(body) if message.role != "tool" and not message.tool_calls}
+    valid_indices.update(last_results, *complete_rounds.values())
+    return Conversation(head, _units(body, sorted(valid_indices), last_results))
 
 
 def _results_by_request(body: Sequence[Message]) -> dict[int, list[int]]:
-    """Return the indices of the results of each message with tool calls. An id that repeats means its last call."""
-    latest: dict[str, int] = {}
-    """The index of the last message with a call, by the id of the call."""
+    """Return the indices of the results of each message with tool calls, by the index of that message.
+
+    If several calls have the same id, a result belongs to the last call before it.
+    """
+    request_by_call_id: dict[str, int] = {}
+    """The index of the last message so far that has a call with this id."""
     results: dict[int, list[int]] = {}
     for index, message in enumerate(body):
         if message.tool_calls:
             results[index] = []
-            latest.update({call.id: index for call in message.tool_calls})
-        elif message.role == "tool" and (request := latest.get(message.tool_call_id or "")) is not None:
+            request_by_call_id.update({call.id: index for call in message.tool_calls})
+        elif message.role == "tool" and (request := request_by_call_id.get(message.tool_call_id or "")) is not None:
             results[request].append(index)
     return results
 
 
 def _is_complete(body: Sequence[Message], request: int, results: Sequence[int]) -> bool:
-    """Return True if all calls of a message have results."""
+    """Return True if all tool calls of the message with the index `request` have results."""
     result_ids = {body[index].tool_call_id or "" for index in results}
     return result_ids == {call.id for call in body[request].tool_calls}
 
 
-def _units(body: Sequence[Message], valid: Sequence[int], ends: dict[int, int]) -> list[Unit]:
-    """Group the valid messages into units; `ends` maps each message with calls to the last of its results."""
+def _units(body: Sequence[Message], valid_indices: Sequence[int], last_results: dict[int, int]) -> list[Unit]:
+    """Group the messages with valid indices into units.
+
+    `last_results` maps the index of each message with tool calls to the index of the last result of these calls.
+    """
     units: list[list[Message]] = []
     end = -1
-    for index in valid:
+    for index in valid_indices:
         if index > end:
             units.append([])
         units[-1].append(body[index])
-        end = max(end, ends.get(index, index))
+        end = max(end, last_results.get(index, index))
     return [tuple(unit) for unit in units]
 
 
@@ -99,11 +106,14 @@ def _has_user(unit: Unit) -> bool:
 
 CHARACTERS_PER_TOKEN: Final = 4
 TOKENS_PER_FILE: Final = 1000
-"""Tokens of a part that is not text, such as an image."""
+"""Estimated tokens of a message part that is not text, such as an image."""
 
 
 def estimate_tokens(messages: Message | Iterable[Message]) -> int:
-    """Estimate the tokens of messages, including tool calls: one token for every four characters, rounded up."""
+    """Return the estimated number of tokens of messages, including tool calls: a quarter of their characters.
+
+    The estimate of each message is rounded up.
+    """
     if not isinstance(messages, Message):
         return sum(estimate_tokens(message) for message in messages)
     message = messages
@@ -118,26 +128,28 @@ def estimate_tokens(messages: Message | Iterable[Message]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The maximum number of messages, without the leading system messages, and of tokens, including theirs."""
+    """Limits on the messages to send; infinity means no limit."""
 
     messages: float = inf
+    """Maximum number of messages, not counting leading system messages."""
     tokens: float = inf
+    """Maximum number of tokens, counting those of leading system messages too."""
 
     def allow(self, messages: Sequence[Message], further_tokens: int = 0) -> bool:
-        """Return True if the messages are within the limits."""
+        """Return True if the messages, and `further_tokens` in addition to their tokens, are within the limits."""
         return not self.minus(messages, further_tokens).are_exceeded
 
     def half(self) -> Limits:
-        """Return half of the limits, at least 1 each."""
+        """Return half of both limits, but at least 1 each."""
         return Limits(max(self.messages / 2, 1), max(self.tokens / 2, 1))
 
     def without(self, messages: Sequence[Message]) -> Limits:
-        """Return the limits reduced by these messages, but to at least 1 each."""
+        """Return the limits that remain for other messages if these are sent, but at least 1 each."""
         remaining = self.minus(messages)
         return Limits(max(remaining.messages, 1), max(remaining.tokens, 1))
 
     def minus(self, messages: Sequence[Message], further_tokens: int = 0) -> Limits:
-        """Return the limits reduced by these messages; below zero if they do not fit."""
+        """Return the limits that remain for other messages if these are sent; below zero if these exceed the limits."""
         tokens = estimate_tokens(messages) + further_tokens if self.tokens < inf else 0
         return Limits(self.messages - len(messages), self.tokens - tokens)
 
@@ -148,11 +160,11 @@ class Limits:
 
 
 def recent_start(conversation: Conversation, limits: Limits) -> int:
-    """Return the first unit to send so that a conversation stays within the limits.
+    """Return the index of the first unit to send so that a conversation stays within the limits.
 
-    It is the first unit of a turn, unless not even the last turn fits. Then it is a later unit of the last turn, and
-    the user message of the turn is sent too. That message and the last unit are always sent, since a model that does
-    not see the results of its calls would repeat the calls forever.
+    It is the first unit of a turn if at least the last turn fits. Otherwise it is a later unit of the last turn, and
+    the user message of that turn is sent too. The last user message and the last unit are always sent, because a model
+    that does not see the results of its tool calls would repeat the calls forever.
     """
     units = conversation.units
     if not units:
@@ -171,7 +183,10 @@ def recent_start(conversation: Conversation, limits: Limits) -> int:
 
 
 def _start_with_turns(conversation: Conversation, start: int, remaining: Limits) -> int:
-    """Return the first unit of the earliest turn before `start` from which on all turns fit; `start` if none fits."""
+    """Return the first unit of the earliest turn such that all units from it up to `start` fit into `remaining`.
+
+    Return `start` if no further turn fits.
+    """
     for turn in reversed(conversation.turns()):
         earlier_units = range(turn.start, min(turn.stop, start))
         if not earlier_units:
@@ -184,7 +199,7 @@ def _start_with_turns(conversation: Conversation, start: int, remaining: Limits)
 
 
 def check_positive(owner: str, **values: int | None) -> None:
-    """Raise InvalidConfig for a value that is not a positive integer, or None."""
+    """Raise InvalidConfig for a value that is neither a positive integer nor None. `owner` is the name in the error."""
     for name, value in values.items():
         if value is not None and (type(value) is not int or value < 1):
             raise InvalidConfig(f"{name} of {owner} is {value!r}. Pass a positive integer.")

@@ -1,6 +1,6 @@
-"""The memory strategy that sends the last messages, and the earlier turns most similar to the current question.
+"""A memory strategy that sends the last messages, and the earlier turns that are most similar to the current question.
 
-Similarity is computed from vectors in memory (`VectorSearch`), or by the search of a store (`StoreSearch`).
+Similarity is computed here from embedding vectors (`VectorSearch`), or by a store with an index (`StoreSearch`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from statewright.store import Namespace, Store
 Vector = Sequence[float]
 Vectors = Sequence[Vector]
 Embed = Callable[[Sequence[str]], Vectors | Awaitable[Vectors]]
-"""Embeds texts as vectors of equal length. A plain function is called on a worker thread."""
+"""Returns an embedding vector for each text, all of the same length. A plain function is called on a worker thread."""
 _MAX_CACHED_VECTORS: Final = 10_000
 
 
@@ -34,7 +34,10 @@ class VectorSearch:
         self._vectors: LRUCache[str, Vector] = LRUCache(_MAX_CACHED_VECTORS)
 
     async def nearest(self, query: str, texts: Sequence[str], count: int) -> list[int]:
-        """Return the indices of the texts most similar to the query, best first; of equal ones, later texts first."""
+        """Return the indices of the `count` texts that are most similar to the query, best first.
+
+        If texts are equally similar, later texts come first.
+        """
         query_vector, *vectors = await self._vectors_of([query, *texts])
         scores = [(_dot_product(query_vector, vector), index) for index, vector in enumerate(vectors)]
         return [index for _, index in sorted(scores, reverse=True)[:count]]
@@ -65,6 +68,7 @@ class VectorSearch:
 
 
 def _normalized(vector: Vector) -> Vector:
+    """Return the vector with length 1, so that a dot product is a cosine similarity; zero vectors are unchanged."""
     numbers = [float(number) for number in vector]
     length = math.hypot(*numbers)
     return [number / length for number in numbers] if length else numbers
@@ -89,29 +93,29 @@ _MAX_CACHED_KEYS: Final = 10_000
 
 
 class StoreSearch:
-    """A search in a store, into which each text is put once.
+    """A search in a store, into which each text is put once, under its fingerprint.
 
-    Other items of the namespace, such as the texts of removed messages, are ignored.
+    Other items in the namespace, such as the texts of messages that have been removed, are ignored.
     """
 
     def __init__(self) -> None:
         self._store: Store | None = None
         self._stored: LRUCache[str, bool] = LRUCache(_MAX_CACHED_KEYS)
-        """The items that are known to be in the store, by namespace and key."""
+        """The namespaces and keys of items that are known to be in the store."""
 
     async def nearest(
         self, store: Store, namespace: Namespace, query: str, texts: Sequence[str], count: int
     ) -> list[int]:
-        """Return the indices of the texts most similar to the query, best first."""
+        """Return the indices of the `count` texts that are most similar to the query, best first."""
         return await asyncio.to_thread(self._nearest, store, namespace, query, texts, count)
 
     def _nearest(self, store: Store, namespace: Namespace, query: str, texts: Sequence[str], count: int) -> list[int]:
         if store is not self._store:
             self._store, self._stored = store, LRUCache(_MAX_CACHED_KEYS)
-        by_key = {fingerprint(text): index for index, text in enumerate(texts)}
-        for key, index in by_key.items():
+        index_by_key = {fingerprint(text): index for index, text in enumerate(texts)}
+        for key, index in index_by_key.items():
             self._put(store, namespace, key, texts[index])
-        return _search(store, namespace, query, by_key, count)
+        return _search(store, namespace, query, index_by_key, count)
 
     def _put(self, store: Store, namespace: Namespace, key: str, text: str) -> None:
         item = f"{namespace} {key}"
@@ -122,13 +126,13 @@ class StoreSearch:
         self._stored.put(item, True)
 
 
-def _search(store: Store, namespace: Namespace, query: str, by_key: Mapping[str, int], count: int) -> list[int]:
-    """Search the store, page by page, until enough items with these keys are found; return their indices."""
+def _search(store: Store, namespace: Namespace, query: str, index_by_key: Mapping[str, int], count: int) -> list[int]:
+    """Search the store, page by page, until `count` items with these keys are found; return their indices."""
     indices: list[int] = []
     offset, page_size = 0, max(2 * count, 10)
     while len(indices) < count:
         page = store.search(namespace, query=query, limit=page_size, offset=offset)
-        indices.extend(by_key[item.key] for item in page if item.key in by_key)
+        indices.extend(index_by_key[item.key] for item in page if item.key in index_by_key)
         offset += page_size
         if len(page) < page_size:
             break
@@ -141,11 +145,12 @@ def _search(store: Store, namespace: Namespace, query: str, by_key: Mapping[str,
 class Retrieval:
     """Sends about the last `keep` messages, and the `top_k` earlier turns that are most similar to the question.
 
-    The question is `context.query`, or else the last user message. Turns are selected as a whole, since an answer
+    The question is `context.query`, or else the last user message. Turns are selected as a whole, because an answer
     means little without its question, and are sent in their original order.
 
-    `embed` computes vectors, which are cached in memory. Alternatively, the texts are put into a `store` with an index,
-    under `namespace` and the thread's id, and the store searches them. With neither, the store of the run is used.
+    `embed` computes vectors, which are cached in memory. Alternatively, the texts are put into `store`, which must have
+    an index, under `namespace` and the thread's id, and the store searches them. Without `embed` and `store`, the store
+    of the run is used in this way.
     """
 
     def __init__(
@@ -170,7 +175,7 @@ class Retrieval:
     async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> list[Message]:
         conversation = read_conversation(messages)
         start = recent_start(conversation, self._keep)
-        groups = [group for group in _groups(conversation, start) if _text(conversation, group)]
+        groups = [group for group in _searchable_groups(conversation, start) if _group_text(conversation, group)]
         query = context.query or next((message.text for message in reversed(messages) if message.role == "user"), "")
         nearest = await self._nearest(query, conversation, groups, context) if groups and query else []
         selected = [index for group in nearest for index in group]
@@ -179,7 +184,8 @@ class Retrieval:
     async def _nearest(
         self, query: str, conversation: Conversation, groups: Sequence[range], context: MemoryContext
     ) -> list[range]:
-        texts = [_text(conversation, group) for group in groups]
+        """Return the `top_k` groups of units whose texts are most similar to the query."""
+        texts = [_group_text(conversation, group) for group in groups]
         if self._by_vectors is not None:
             indices = await self._by_vectors.nearest(query, texts, self._top_k)
         else:
@@ -197,12 +203,15 @@ class Retrieval:
         return store
 
     def _own_namespace(self, context: MemoryContext) -> Namespace:
-        """Return the namespace of the thread, with dots in its id replaced, since labels cannot contain dots."""
+        """Return the namespace of the thread. Dots in its id are replaced, because labels cannot contain dots."""
         return (*self._namespace, context.thread_id.replace(".", "_")) if context.thread_id else self._namespace
 
 
-def _groups(conversation: Conversation, start: int) -> list[range]:
-    """Return the groups of units before `start` to search: whole turns, but the single units of a turn that is cut."""
+def _searchable_groups(conversation: Conversation, start: int) -> list[range]:
+    """Return the groups of units before the index `start` that can be selected, as ranges of unit indices.
+
+    A group is a whole turn. In a turn that is sent in part, or that has the last user message, each unit is a group.
+    """
     groups: list[range] = []
     last_user_unit = conversation.last_user_unit
     for turn in conversation.turns():
@@ -213,5 +222,5 @@ def _groups(conversation: Conversation, start: int) -> list[range]:
     return groups
 
 
-def _text(conversation: Conversation, group: range) -> str:
+def _group_text(conversation: Conversation, group: range) -> str:
     return "\n".join(message.text for index in group for message in conversation.units[index] if message.text)

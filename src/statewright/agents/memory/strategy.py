@@ -1,8 +1,8 @@
 """The port of memory strategies.
 
-A strategy selects the messages to send; it does not change the state, which keeps every message. Every selection can be
-sent to a provider: each tool call is followed by its results, and calls and results that do not match are left out. The
-leading system messages and the last user message are always sent.
+A strategy selects the messages to send to a model. It does not change the state, which keeps all messages. The
+selection must be acceptable to every provider: all tool calls are followed by their results, and a call without a
+result, or a result without a call, is left out. The leading system messages and the last user message are always sent.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from statewright.store import Store
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryContext:
-    """The context of a selection. Every field is optional."""
+    """The context in which messages are selected. All fields are optional."""
 
     query: str | None = None
-    """The current question; by default the last user message."""
+    """The current question; None to use the last user message."""
     thread_id: str | None = None
     task_id: str | None = None
-    """The id of the task that sends the messages, the same in each execution of the task."""
+    """The id of the task that sends the messages. It is the same in all executions of the task."""
     store: Store | None = None
-    """The store of the run, for strategies that have no store."""
+    """The store of the run, for strategies that have no store of their own."""
     on_response: Callable[[ModelResponse], object] | None = None
     """Called with the response to each model call of the strategy, to count its cost."""
     ask: Callable[[ChatModel, ModelRequest], Awaitable[ModelResponse]] | None = None
-    """Calls a model within a run; see `complete`."""
+    """Calls a model as part of a run; None outside of a run. Use `complete` instead, which calls it."""
     notes: MutableMapping[str, Any] | None = None
-    """Notes on the conversation that the strategy may read and change, as plain JSON. They are saved with the thread,
-    so a summary is made only once, in any process, and a fork of the thread has the summary of its own history."""
+    """Notes on the conversation, as plain JSON, which the strategy may read and change. They are saved with the thread,
+    so that a run in another process finds an earlier summary there, and a fork has the summary of its own history."""
 
     async def complete(self, model: ChatModel, request: ModelRequest) -> ModelResponse:
         """Call a model on behalf of the strategy, and count its cost.
 
-        In a run, its usage limits are checked first, and the answer is saved, so that a repeated selection does not
-        pay for the same request again. Raises the errors of the model.
+        In a run, the usage limits of the run are checked first, and the answer is recorded in the journal of the task,
+        so that another execution of the task does not pay for the same request again. Raises the errors of the model.
         """
         if self.ask is not None:
             return await self.ask(model, request)
@@ -57,7 +57,7 @@ class MemoryStrategy(Protocol):
     """Selects the part of a conversation to send to a model."""
 
     async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> Sequence[Message]:
-        """Return the messages to send, in order. It may prepend a message, but must not change any.
+        """Return the messages to send, in order. A new message may be added in front; no message may be changed.
 
         Raises the errors of the models and stores that it uses.
         """

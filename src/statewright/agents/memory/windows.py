@@ -1,5 +1,5 @@
-"""Memory strategies that send the end of a conversation, with a limit on messages or tokens, and possibly a summary of
-the older turns."""
+"""Memory strategies that send the end of a conversation, within limits on messages or tokens, and possibly with a
+summary of the older turns."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from statewright.models import ChatModel
 
 
 class SummarizingWindow:
-    """Selects a summary and the units after it; if these do not fit, more units are added to the summary.
+    """Selects a summary and the units after it. If these do not fit, more units are added to the summary.
 
-    The model is called only to extend the summary. Otherwise the existing one is reused.
+    The model is called only to extend the summary; otherwise the existing summary is reused.
     """
 
     def __init__(self, model: ChatModel, instructions: str | None = None) -> None:
@@ -40,40 +40,43 @@ class SummarizingWindow:
         context: MemoryContext,
         fallback_start: Callable[[Sequence[Message]], int] | None = None,
     ) -> list[Message]:
-        """Return the messages to send. If they do not satisfy `fits`, the units before `start` are summarized.
+        """Return the messages to send.
 
-        If the model gives no summary, these units are sent unchanged; or, with `fallback_start`, only those from the
-        unit that it returns for the messages of an existing summary.
+        If the existing summary and the units after it do not satisfy `fits`, the units before the index that `start`
+        returns are summarized. If the model gives no summary, they are sent unchanged; but with `fallback_start`, the
+        units before the index that it returns are left out. `fallback_start` is called with the messages that show the
+        existing summary: one message, or none.
         """
         first, units = start(conversation), conversation.units
-        summary = self._summaries.longest(units[:first], context)
-        if summary.units < first and not fits(_with_summary(conversation, summary)):
+        summary = self._summaries.find_longest(units[:first], context)
+        if summary.unit_count < first and not fits(_with_summary(conversation, summary)):
             turn = units[: (conversation.last_user_unit or 0) + 1]
             if not self._summaries.has_failed(turn, context):
-                summary = await self._summaries.summary(units[:first], context)
-                if summary.units < first:
+                summary = await self._summaries.summarize(units[:first], context)
+                if summary.unit_count < first:
                     self._summaries.record_failure(turn, context)
         selected = _with_summary(conversation, summary)
-        if fallback_start is not None and summary.units < first and not fits(selected):
+        if fallback_start is not None and summary.unit_count < first and not fits(selected):
             selected = _with_summary(conversation, summary, fallback_start(_summary_messages(summary)))
         return [*conversation.head, *selected]
 
 
 def _with_summary(conversation: Conversation, summary: Summary, start: int = 0) -> list[Message]:
-    """Return a summary and the units after it, but none before `start`."""
-    return [*_summary_messages(summary), *conversation.since(max(summary.units, start))]
+    """Return the messages of a summary and of the units after it, without units before the index `start`."""
+    return [*_summary_messages(summary), *conversation.since(max(summary.unit_count, start))]
 
 
 def _summary_messages(summary: Summary) -> list[Message]:
-    return [summary.to_message()] if summary.units else []
+    return [summary.to_message()] if summary.unit_count else []
 
 
 class Summarizing:
     """Sends a summary of the older turns, and the newer turns unchanged.
 
-    When more than `after` messages are not in the summary, the model adds all but about the last `keep` of them to it.
-    `instructions` describe the summary. If the model gives no summary, because it refuses or is cut off, all messages
-    that are not in a summary are sent unchanged, and the model is called again in the next turn.
+    When more than `after` messages are not in the summary yet, the model adds them to the summary, except about the
+    last `keep` messages. `instructions` tell the model what to summarize. If the model gives no summary, because it
+    refuses or its answer is cut off, all messages that are not in the summary yet are sent unchanged, and a summary is
+    requested again in the next turn.
     """
 
     def __init__(self, model: ChatModel, *, keep: int = 10, after: int = 30, instructions: str | None = None) -> None:
@@ -85,7 +88,7 @@ class Summarizing:
         self._window = SummarizingWindow(model, instructions)
 
     async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> list[Message]:
-        # The summary itself is a message too, but is not counted.
+        # The summary is sent as a message too, but does not count towards `after`.
         return await self._window.select(
             read_conversation(messages),
             fits=lambda selected: self._after.allow([message for message in selected if not is_summary(message)]),
@@ -98,7 +101,7 @@ class Summarizing:
 
 
 class KeepAll:
-    """Sends all messages, except calls without results and results without calls."""
+    """Sends all messages, except tool calls without results and results without calls."""
 
     async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> list[Message]:
         conversation = read_conversation(messages)
@@ -106,10 +109,11 @@ class KeepAll:
 
 
 class SlidingWindow:
-    """Sends the last turns that have at most `messages` messages in total, not counting leading system messages.
+    """Sends as many of the last turns as have at most `messages` messages in total.
 
-    If the last turn is longer, its first message and its last ones are sent. More are sent only if the last tool calls
-    have more results than that.
+    Leading system messages are sent too, and not counted. If the last turn alone is longer, its first message and its
+    last messages are sent. The limit is exceeded only if the last tool calls have more results than it allows, since
+    these are always sent.
     """
 
     def __init__(self, messages: int = 20) -> None:
@@ -122,11 +126,12 @@ class SlidingWindow:
 
 
 class Buffer:
-    """Sends the last turns that have at most `max_messages` messages and `max_tokens` estimated tokens.
+    """Sends as many of the last turns as have at most `max_messages` messages and `max_tokens` estimated tokens.
 
-    The tokens of leading system messages are counted, but not their number. Older turns are left out, or summarized by
-    the model `summarize`: whenever the buffer is full, its older half is added to the summary, so that the model is not
-    called in every turn. If the model gives no summary, older turns are left out.
+    Leading system messages are sent too; they count towards `max_tokens`, but not towards `max_messages`. Without
+    `summarize`, older turns are left out. With it, this model summarizes them: whenever a limit is exceeded, the older
+    half of the messages is added to the summary, so that the model need not be called in every turn. If the model gives
+    no summary, the older turns are left out.
     """
 
     def __init__(

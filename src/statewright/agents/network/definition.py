@@ -1,9 +1,9 @@
 """The definition of a network: its agents, its router, its initial state and its limits.
 
-The state of a network has only the names of agents, since it is saved, and a run that is resumed in another process
-must find the agents by these. Declared agents are found in every process. So are undeclared ones to which the router
-function refers, in its globals, closure, defaults or bound arguments, since the function is inspected. Agents that a
-router creates while it runs are remembered for that run only, in this process.
+The saved state of a network has only the names of agents, so a run that is resumed in another process has to find the
+agents by name. Declared agents are found in every process. So are undeclared agents to which the router function refers
+in its globals, closure, defaults or bound arguments, because the function is inspected for them. Agents that a router
+creates while it runs are remembered only for that run, and only in this process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from statewright.models import ChatModel, as_chat_model
 T = TypeVar("T")
 
 MAX_RUNS: Final = 10_000
-"""Maximum number of runs for which undeclared agents are remembered. They are forgotten when their run ends."""
+"""Maximum number of unfinished runs for which undeclared agents are remembered."""
 
 
 class NetworkDefinition(Generic[T]):
@@ -59,7 +59,7 @@ class NetworkDefinition(Generic[T]):
         self.max_iter = max_iter
         """Maximum number of agent calls in one run; 0 for no limit."""
         self.stop_when = stop_when
-        """`(result, state, network) -> bool`: True to end the run after a call of an agent."""
+        """`(result, state, network) -> bool`: called after each agent call; True to end the run."""
         self.usage_limits = usage_limits
         self.history = history
         self.formatter: Formatter = formatter
@@ -110,10 +110,10 @@ class NetworkDefinition(Generic[T]):
         return as_chat_model(self.default_model) if self.default_model is not None else None
 
     def with_models(self, model: Any = None, /, **by_agent: Any) -> Self:
-        """Return a copy of the network with other models: `model` for all agents but those that are named.
+        """Return a copy of the network with other models.
 
-        The agents remain the same objects, so a router may still return them. Raises InvalidConfig for an agent that
-        is not declared.
+        `by_agent` maps names of agents to models, and `model` is the model of all other agents. The agents are not
+        copied, so a router may still return them. Raises InvalidConfig for the name of an undeclared agent.
         """
         unknown = next((name for name in by_agent if name not in self.agents), None)
         if unknown is not None:
@@ -126,7 +126,7 @@ class NetworkDefinition(Generic[T]):
         return network
 
     def model_for(self, agent: Agent) -> ChatModel | None:
-        """Return the model that replaces an agent's own; None if there is none."""
+        """Return the model that `with_models` set for an agent; None if it set none."""
         return self._models.get(agent.name) or self._models.get(None)
 
     def _copy(self) -> Self:
@@ -139,15 +139,15 @@ class NetworkDefinition(Generic[T]):
 
 
 class AgentRegistry:
-    """The agents of a network by name: declared ones, and those to which the router function refers."""
+    """The agents of a network by name: the declared agents, and those that its router refers to or has created."""
 
     def __init__(self, network: str, agents: Sequence[Agent], router: object) -> None:
         self.network = network
         self.declared: Mapping[str, Agent] = agents_by_name(f"Network {network!r}", agents)
-        self.implicit = {agent.name: agent for agent in reachable_agents(router)} if callable(router) else {}
+        self.referenced = {agent.name: agent for agent in reachable_agents(router)} if callable(router) else {}
         """The undeclared agents to which the router refers."""
         self.admitted: LRUCache[str, dict[str, Agent]] = LRUCache(MAX_RUNS)
-        """The undeclared agents that the router of a run has returned, by run and name."""
+        """The undeclared agents that routers have returned in unfinished runs, by run key and then by agent name."""
 
     def declare(self, agent: Agent) -> None:
         """Add a declared agent. Raises InvalidConfig if another agent has its name."""
@@ -157,14 +157,14 @@ class AgentRegistry:
 class RunAgents:
     """The agents that one run can call, including those that its router has created."""
 
-    def __init__(self, registry: AgentRegistry, run: str) -> None:
+    def __init__(self, registry: AgentRegistry, run_key: str) -> None:
         self._registry = registry
-        self._run = run
+        self._run_key = run_key
 
     def find(self, name: str) -> Agent:
         """Return an agent by name. Raises RoutingError if there is none."""
         registry = self._registry
-        agents = {**registry.implicit, **registry.declared, **(registry.admitted.get(self._run) or {})}
+        agents = {**registry.referenced, **registry.declared, **(registry.admitted.get(self._run_key) or {})}
         if name not in agents:
             raise RoutingError(
                 f"Network {registry.network!r} has no agent {name!r}. {suggestion(name, agents, noun='Agents')} "
@@ -174,7 +174,7 @@ class RunAgents:
         return agents[name]
 
     def resolve_names(self, answer: Any) -> list[str]:
-        """Return the names of the agents that a router returned. Raises RoutingError for any other answer."""
+        """Return the names of the agents in the answer of a router. Raises RoutingError if the answer is invalid."""
         if answer is None:
             return []
         items = list(cast("Iterable[Any]", answer)) if isinstance(answer, list | tuple) else [answer]
@@ -194,24 +194,27 @@ class RunAgents:
         return item.name
 
     def admit(self, agent: Agent) -> None:
-        """Remember an agent for this run. Raises RoutingError if another agent was declared with its name."""
+        """Remember an agent for this run. Raises RoutingError if another agent was declared under the same name."""
         declared = self._registry.declared.get(agent.name)
         if declared is not None and declared is not agent:
             raise RoutingError(
                 f"The router of network {self._registry.network!r} returned an agent {agent.name!r}, but another one "
                 f"is declared under this name. Rename one of them."
             )
-        if declared is None and self._registry.implicit.get(agent.name) is not agent:
+        if declared is None and self._registry.referenced.get(agent.name) is not agent:
             admitted = self._registry.admitted
-            admitted.put(self._run, {**(admitted.get(self._run) or {}), agent.name: agent})
+            admitted.put(self._run_key, {**(admitted.get(self._run_key) or {}), agent.name: agent})
 
     def forget(self) -> None:
-        """Forget the agents of this run."""
-        self._registry.admitted.pop(self._run)
+        """Forget the undeclared agents of this run, which has ended."""
+        self._registry.admitted.pop(self._run_key)
 
 
 def agents_by_name(owner: str, agents: Sequence[Agent], error: type[RunError] = InvalidConfig) -> dict[str, Agent]:
-    """Return agents by name. Raises `error` for a duplicate name, InvalidConfig for a value that is not an Agent."""
+    """Return agents by name. `owner` describes their network in errors.
+
+    Raises `error` for a duplicate name, and InvalidConfig for a value that is not an Agent.
+    """
     by_name: dict[str, Agent] = {}
     for agent in agents:
         if not isinstance(agent, Agent):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -235,7 +238,7 @@ def _reachable_values(router: Any) -> Iterator[Any]:
         return
     function: Any = inspect.unwrap(router)
     if not hasattr(function, "__code__") and not inspect.ismethod(function):  # a callable object
-        function = getattr(function, "__call__", function)  # noqa: B004  # used, not tested
+        function = getattr(function, "__call__", function)  # noqa: B004  # not to test whether it is callable
     yield from getattr(getattr(function, "__self__", None), "__dict__", {}).values()
     function = getattr(function, "__func__", function)
     code = getattr(function, "__code__", None)
@@ -254,7 +257,10 @@ def _contained_values(value: Any) -> Iterable[Any]:
 
 
 def _global_names(code: CodeType) -> Iterator[str]:
-    """Yield the names of globals in code and in the functions inside of it; also names of attributes, harmlessly."""
+    """Yield the names of the globals in a code object and in the functions defined in it.
+
+    `co_names` has the names of attributes too, which does no harm.
+    """
     yield from code.co_names
     for inner in code.co_consts:
         if isinstance(inner, CodeType):

@@ -1,9 +1,9 @@
-"""The graph of a network: a router chooses an agent, the agent is called, repeat.
+"""The graph of a network: a router chooses an agent, the agent is called, and the router is called again.
 
     route -> agent -> route ... until the router chooses no agent
 
-Each step is a saved superstep. The router's choice is part of the checkpoint's frontier, so the router is not called
-again for a choice that it has made, and an agent that was interrupted is resumed where it stopped.
+Each arrow is a saved superstep. The router's choice is part of the checkpoint's frontier, so a router is not called
+again for a choice that it has already made, and an agent that was interrupted is resumed where it stopped.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from statewright.runtime import StateGraph
 from statewright.runtime.lifecycle.unfinished import DISCARDED
 
 NO_LIMIT: Final = 1_000_000_000
-"""The recursion limit of one call of an agent, whose limit is max_iter instead."""
+"""The recursion limit of one agent call, too high to be reached: the agent's `max_iter` is the limit instead."""
 _DRAWN_EDGES: Final = (("agent", "declared", ""), (END, "declared", ""))
-"""The edges of `route` in drawings, which do not show its edge to itself."""
+"""The edges of `route` that drawings show. Its edge to itself is left out."""
 _ON_DISCARD: Final = {DISCARDED: discarded_usage_update}
-"""The metadata of nodes whose interrupted agent calls may be discarded by new input."""
+"""Metadata of the nodes that call agents: what to save when new input discards an interrupted agent call."""
 
 
 def build_network_graph(network: NetworkDefinition[Any]) -> StateGraph:
@@ -62,7 +62,7 @@ def build_network_graph(network: NetworkDefinition[Any]) -> StateGraph:
 
 
 def _drawn_agents(network: NetworkDefinition[Any]) -> dict[str, Any]:
-    """Return the metadata that draws the declared agents in place of the single node that calls them."""
+    """Return metadata with which drawings show the declared agents in place of the single node that calls them."""
     agents = network.agents
     return {"boxes": {name: partial(_graph_of, agent) for name, agent in agents.items()}} if agents else {}
 
@@ -84,12 +84,12 @@ class _NetworkNodes:
         if state.get("input") is not None:
             update = await start_run(self._network, state, runtime)
             state = with_start_update(state, update)
-        view = build_run_view(self._network, state, runtime)
+        run_view = build_run_view(self._network, state, runtime)
         if state.get("routing") is None:
-            reason = await self._stop_reason(state, view)
+            reason = await self._stop_reason(state, run_view)
             if reason is not None:
-                return await self._end_run({"stop_reason": reason}, state, update, view, runtime)
-        if self._network.agents and not view.network.available_agents:
+                return await self._end_run({"stop_reason": reason}, state, update, run_view, runtime)
+        if self._network.agents and not run_view.network.available_agents:
             raise InvalidConfig(
                 f"No agent of network {self._network.name!r} is enabled. Check the `enabled` hooks of its agents."
             )
@@ -97,67 +97,73 @@ class _NetworkNodes:
         router: Any = self._network.router if routing is None else agents.find(routing)
         if isinstance(router, RoutingAgent):
             return await self._run_routing_agent(router, state, update, runtime)
-        chosen = await acall_with_kwargs(router, _router_kwargs(view))
-        if isinstance(chosen, RoutingAgent):
-            # Called in the next superstep, so that the function's choice is saved first.
-            agents.admit(chosen)
-            return Command(update={**update, **_data_update(view), "routing": chosen.name}, goto="route")
-        return await self._call_next(chosen, state, update, view, runtime)
+        choice = await acall_with_kwargs(router, _router_kwargs(run_view))
+        if isinstance(choice, RoutingAgent):
+            # The routing agent is called in the next superstep, so that the function's choice of it is saved first.
+            agents.admit(choice)
+            return Command(update={**update, **_data_update(run_view), "routing": choice.name}, goto="route")
+        return await self._call_next(choice, state, update, run_view, runtime)
 
     async def _run_routing_agent(
         self, router: RoutingAgent, state: Values, update: dict[str, Any], runtime: Runtime[Any]
     ) -> Command[Any]:
-        """Call a routing agent, and then the first of the agents that it chooses."""
+        """Call a routing agent, and return the Command that calls the first of the agents that it chooses."""
         result, data, scheduled = await self._call_agent(router, state, f"route {state.get('position', 0)}", runtime)
         routed = Overwrite([result]) if "routed" in update else [result]  # the first update of a run clears the list
         usage = Usage(*state.get("routing_usage") or ()) + result.usage
         update = {**update, **data, "routed": routed, "routing": None, "routing_usage": usage.to_list()}
-        view = build_run_view(self._network, {**state, **data, "routing_usage": usage.to_list()}, runtime)
-        if result.stop_reason == "usage_limit":  # it made no choice, and no agent may be called
-            return await self._end_run({"stop_reason": "usage_limit"}, state, update, view, runtime)
-        chosen = run_agents(self._network, runtime).resolve_names(await router.choose(result, view.network))
-        return await self._call_next([*scheduled, *chosen], state, update, view, runtime)
+        run_view = build_run_view(self._network, {**state, **data, "routing_usage": usage.to_list()}, runtime)
+        if result.stop_reason == "usage_limit":  # the routing agent made no choice, and no agent may be called
+            return await self._end_run({"stop_reason": "usage_limit"}, state, update, run_view, runtime)
+        choice = run_agents(self._network, runtime).resolve_names(await router.choose(result, run_view.network))
+        return await self._call_next([*scheduled, *choice], state, update, run_view, runtime)
 
     async def _call_next(
-        self, chosen: Any, state: Values, update: dict[str, Any], view: RunView, runtime: Runtime[Any]
+        self, choice: Any, state: Values, update: dict[str, Any], run_view: RunView, runtime: Runtime[Any]
     ) -> Command[Any]:
-        """Add the chosen agents to the queue, and call the first in the queue; end the run if it is empty."""
-        chosen = run_agents(self._network, runtime).resolve_names(chosen)
-        queue = [*state.get("queue", ()), *chosen, *view.network.scheduled]
+        """Return the Command that calls the next agent, or that ends the run if there is none.
+
+        `choice` is the answer of a router: the agents, or their names, to add to the queue.
+        """
+        choice = run_agents(self._network, runtime).resolve_names(choice)
+        queue = [*state.get("queue", ()), *choice, *run_view.network.scheduled]
         if not queue:
-            summary = view.network.summary
+            summary = run_view.network.summary
             reason = "done" if summary is not None else _last_cut_short(results_of_run(state)) or "completed"
             outcome = {"stop_reason": reason, "summary": summary}
-            return await self._end_run(outcome, state, update, view, runtime)
+            return await self._end_run(outcome, state, update, run_view, runtime)
         name, *remaining = queue
         call = Send("agent", {"agent": name, "position": state.get("position", 0)})
-        return Command(update={**update, **_data_update(view), "queue": remaining}, goto=call)
+        return Command(update={**update, **_data_update(run_view), "queue": remaining}, goto=call)
 
-    async def _stop_reason(self, state: Values, view: RunView) -> str | None:
-        """Return the reason to end the run without calling the router; None if there is none."""
-        network, calls = self._network, view.network.call_count
-        if not calls:
+    async def _stop_reason(self, state: Values, run_view: RunView) -> str | None:
+        """Return the reason to end the run without calling the router; None if the run continues."""
+        network, call_count = self._network, run_view.network.call_count
+        if not call_count:
             return None
-        kwargs = {**view.kwargs, "result": view.network.last_result}
+        kwargs = {**run_view.kwargs, "result": run_view.network.last_result}
         if network.stop_when is not None and await acall_with_kwargs(network.stop_when, kwargs):
             return "stop_when"
-        if network.max_iter and calls >= network.max_iter:
+        if network.max_iter and call_count >= network.max_iter:
             return "max_iter"
         limits = network.usage_limits
         return "usage_limit" if limits is not None and limits.reached(*usage_of_run(state)) else None
 
     async def _end_run(
-        self, outcome: dict[str, Any], state: Values, update: dict[str, Any], view: RunView, runtime: Runtime[Any]
+        self, outcome: dict[str, Any], state: Values, update: dict[str, Any], run_view: RunView, runtime: Runtime[Any]
     ) -> Command[Any]:
-        """Return the Command that ends the run, after saving its results in the user-supplied storage."""
+        """Save the results of the run in the user-supplied storage, and return the Command that ends the run."""
         history = self._network.history
         if history is not None:
-            await history.save_results(view.state.thread_id, results_of_run(state), view.kwargs, runtime)
+            await history.save_results(run_view.state.thread_id, results_of_run(state), run_view.kwargs, runtime)
         run_agents(self._network, runtime).forget()
-        return Command(update={**update, **_data_update(view), **outcome}, goto=END)
+        return Command(update={**update, **_data_update(run_view), **outcome}, goto=END)
 
     async def agent(self, target: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
-        """Call an agent, and save its result."""
+        """Call an agent, and return the update with its result.
+
+        `target` has the name of the agent under `agent`, and the position of the call in the thread under `position`.
+        """
         state, agent = runtime.state, run_agents(self._network, runtime).find(target["agent"])
         result, data, scheduled = await self._call_agent(agent, state, str(target["position"]), runtime)
         queue = [*state.get("queue", ()), *scheduled]
@@ -167,7 +173,10 @@ class _NetworkNodes:
     async def _call_agent(
         self, agent: Agent, state: Values, key: str, runtime: Runtime[Any]
     ) -> tuple[AgentResult, dict[str, Any], Sequence[str]]:
-        """Call an agent; return its result, the update of data and notes, and the names of the agents it scheduled."""
+        """Call an agent; return its result, the update of data and notes, and the names of the agents it scheduled.
+
+        `key` identifies the call in the thread.
+        """
         with enter_call(build_agent_call(self._network, state, runtime, agent)):
             values = await agent.graph.ainvoke({"iteration": 0}, call_key=key, recursion_limit=NO_LIMIT)
         update = with_prefix(data_fields(values))
@@ -181,11 +190,11 @@ def _last_cut_short(results: Sequence[AgentResult]) -> str | None:
     return results[-1].stop_reason if results and results[-1].stop_reason in CUT_SHORT else None
 
 
-def _router_kwargs(view: RunView) -> dict[str, Any]:
-    """Return the arguments that a router function may name."""
-    network = view.network
+def _router_kwargs(run_view: RunView) -> dict[str, Any]:
+    """Return the arguments that the parameters of a router function may name."""
+    network = run_view.network
     return {
-        **view.kwargs,
+        **run_view.kwargs,
         "input": network.input,
         "message": network.message,
         "stack": network.stack,
@@ -194,6 +203,6 @@ def _router_kwargs(view: RunView) -> dict[str, Any]:
     }
 
 
-def _data_update(view: RunView) -> dict[str, Any]:
-    """Return the changes that a router made to the data."""
-    return {name: value for name, value in view.update().items() if name != "scheduled"}
+def _data_update(run_view: RunView) -> dict[str, Any]:
+    """Return the update with the changes that a router made to the data."""
+    return {name: value for name, value in run_view.update().items() if name != "scheduled"}

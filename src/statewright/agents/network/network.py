@@ -1,4 +1,4 @@
-"""Networks: agents that share a state, and a router that chooses the next agent by it."""
+"""Networks of agents: the methods that compile and run them; their definition is in `definition`."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ T = TypeVar("T")
 
 
 class RunOptions(CallOptions, total=False):
-    """Keyword options of a run, besides those of every graph call."""
+    """The keyword options of a run, in addition to those of every graph call."""
 
     state: Any
-    """Initial data, or a State; replaces the state of the thread or of the network."""
+    """Initial data, or a State; replaces the state of the thread, or the initial state of the network."""
     router: Router
     """Replaces the network's router."""
     model: Any
     """Replaces the models of all agents."""
     default_model: Any
+    """Replaces the network's default model."""
     checkpointer: Checkpointer | None
     store: Store | None
     """Memory across threads."""
@@ -58,7 +59,7 @@ class Network(NetworkDefinition[T]):
         return build_network_graph(self).compile(checkpointer, name=self.name, **options)
 
     def run(self, input: Any = None, **options: Unpack[RunOptions]) -> NetworkRun[T]:  # noqa: A002
-        """Run until the router chooses no agent, or a limit or a hook ends the run; see `stop_reason` of the result.
+        """Run until the router chooses no agent, or a limit or a hook ends the run; `stop_reason` tells which.
 
         `input` is text, a message, or a Command that answers interrupts; None resumes a thread that did not finish.
         Only runs with a checkpointer and a thread_id can be resumed.
@@ -79,7 +80,7 @@ class Network(NetworkDefinition[T]):
         stream_mode: Any = "messages",
         **options: Unpack[RunOptions],
     ) -> Iterator[Any]:
-        """Yield the parts of a run as they arrive: messages and chunks, or the parts of another stream mode."""
+        """Run like `run`, and yield messages and chunks as they arrive, or the events of another `stream_mode`."""
         app, graph_input, graph_options = self._prepare_run(input, options)
         return app.stream(graph_input, stream_mode=stream_mode, **graph_options)
 
@@ -95,15 +96,15 @@ class Network(NetworkDefinition[T]):
         return app.astream(graph_input, stream_mode=stream_mode, **graph_options)
 
     def state_of(self, values: Mapping[str, Any]) -> State[T]:
-        """Return the state in the values of the compiled graph or of a snapshot."""
+        """Return the State in `values`, which are the output of the compiled graph or the values of a snapshot."""
         return self.run_of(values).state
 
     def run_of(self, values: Mapping[str, Any]) -> NetworkRun[T]:
-        """Return the run in the values of the compiled graph or of a snapshot.
+        """Return the run in `values`, which are the output of the compiled graph or the values of a snapshot.
 
-        If the run is interrupted, its usage does not include that of the interrupted agent.
+        If the run is interrupted, its usage does not include the usage of the interrupted agent.
         """
-        agents = {**self.registry.implicit, **self.agents}
+        agents = {**self.registry.referenced, **self.agents}
         stack = [agents[name] for name in values.get("queue", ()) if name in agents]
         data, thread_id = data_fields(values), values.get("history_thread")
         run = build_run(self, values, thread_id, stack, None, data, Usage())
@@ -122,7 +123,7 @@ class Network(NetworkDefinition[T]):
         return run
 
     def _prepare_run(self, value: Any, options: Any) -> tuple[CompiledGraph, Any, dict[str, Any]]:
-        """Return the graph of a run, the input of the graph, and the options of the graph call."""
+        """Return the graph to run, and the input and the options with which to call it."""
         graph_options: dict[str, Any] = {name: value for name, value in options.items() if name not in _NETWORK_OPTIONS}
         network = self._with_run_options(options)
         app = network.compile(options.get("checkpointer"), store=options.get("store"))
@@ -139,12 +140,12 @@ class Network(NetworkDefinition[T]):
             network = network._copy()
             network.router = router
             network.registry = AgentRegistry(network.name, list(network.agents.values()), router)
-            network.registry.implicit = {**self.registry.implicit, **network.registry.implicit}
+            network.registry.referenced = {**self.registry.referenced, **network.registry.referenced}
             network.registry.admitted = self.registry.admitted
         return network
 
     def _graph_input(self, value: Any, state: Any) -> Any:
-        """Return the input of the graph for the input and the state of a run."""
+        """Return the input of the graph for the input and the `state` of a run."""
         if value is None or isinstance(value, Command):
             if state is not None:
                 raise InvalidConfig("A resumed run already has a state. Pass state= only together with an input.")
@@ -152,7 +153,7 @@ class Network(NetworkDefinition[T]):
         graph_input = {"input": as_user_message(value)}
         if state is None:
             return graph_input
-        schema = self.data_schema.source if not isinstance(state, type) else None
+        schema = self.data_schema.data_class if not isinstance(state, type) else None
         initial = cast("State[Any]", state if isinstance(state, State) else State(state, schema=schema))
         return {**graph_input, **_state_input(initial)}
 
@@ -161,14 +162,14 @@ class Network(NetworkDefinition[T]):
 
 
 def _state_input(state: State[Any]) -> dict[str, Any]:
-    """Return a state that was passed to a run as input of the graph."""
+    """Return the part of the graph's input that sets the state of the thread."""
     data = with_prefix(field_values(state.data))
     thread = {"history_thread": state.thread_id} if state.thread_id is not None else {}
     return {**data, "messages": state.messages, "turns": Overwrite(state.turns), **thread}
 
 
 def network_of(agent: Agent, **options: Any) -> Network[Any]:
-    """Return a network that calls one agent, once."""
+    """Return a network whose runs call one agent, once."""
     defaults: dict[str, Any] = {"agents": [agent], "router": _route_once, "history": agent.history}
     return Network(agent.name, **{**defaults, **options})
 

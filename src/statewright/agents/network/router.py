@@ -1,6 +1,6 @@
 """Routers: functions or routing agents that choose the next agent.
 
-A routing agent calls a model; a function reads the choice from the model's answer.
+A routing agent calls a model, and its function `on_route` reads the choice from the model's answer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SELECT: Final = "select_agent"
 DONE: Final = "done"
 """The tools of the default router."""
 _ATTEMPTS: Final = 3
-"""Maximum number of answers until the default router names an existing agent."""
+"""Maximum number of model calls that the default router makes until one names an existing agent."""
 _SYSTEM: Final = """\
 You coordinate a group of agents. Look at the request and at what has been said and done so far. If something is left \
 to do, choose the agent that should do it next by calling `select_agent`. If the whole request is done, \
@@ -35,8 +35,9 @@ The agents:
 class RoutingAgent(Agent):
     """An agent whose answer chooses the next agents. It is not one of the network's `agents`, and adds no result.
 
-    `on_route`, or the hook of that name in its lifecycle, is called with `result`, `agent`, `network` and `state`, and
-    returns one or several agents or names, or None to stop. Raises InvalidConfig if neither is set.
+    `on_route`, or the hook of the same name in its lifecycle, is called with those of `result`, `agent`, `network` and
+    `state` that its parameters name. It returns one or several agents or names of agents, or None to stop. Raises
+    InvalidConfig if neither function is set.
     """
 
     repeats_tool_choice: ClassVar[bool] = True  # an answer without a valid choice is requested again
@@ -52,24 +53,25 @@ class RoutingAgent(Agent):
 
     @property
     def router(self) -> Any:
-        """The function that reads the choice from an answer."""
+        """The function that reads the choice from the model's answer."""
         return self.on_route or self.lifecycle.on_route
 
     async def choose(self, result: AgentResult, network: NetworkRun[Any]) -> Any:
-        """Return the agents chosen by a result of this agent."""
+        """Return the agents, or names of agents, that `router` reads from a result of this agent."""
         kwargs = {"result": result, "agent": self, "network": network, "state": network.state}
         return await acall_with_kwargs(self.router, kwargs)
 
 
 Router = Callable[..., Any] | RoutingAgent
-"""A function of `input`, `network`, `state`, `stack`, `call_count` and `last_result`, or a RoutingAgent."""
+"""A RoutingAgent, or a function that returns the next agents. Its parameters may be `input`, `network`, `state`,
+`stack`, `call_count` and `last_result`."""
 
 
 # -- the default router
 
 
 def default_router() -> RoutingAgent:
-    """Return the router of networks without a router: its model chooses an agent by a tool, or calls `done`."""
+    """Return the router of networks that set none: its model calls a tool to choose an agent, or the tool `done`."""
     return RoutingAgent(
         "Router",
         description="Chooses the agent that comes next.",
@@ -115,7 +117,10 @@ def _has_chosen(result: AgentResult, network: NetworkRun[Any]) -> bool:
 
 
 def _last_choice(result: AgentResult, network: NetworkRun[Any]) -> tuple[str, str] | None:
-    """Return the first valid call of the last answer with a valid call: the tool, and the agent or summary."""
+    """Return the first valid call in the last answer that has a valid call; None if no answer has one.
+
+    The call is returned as the name of the tool, and the name of the agent or the summary.
+    """
     names = _available_names(network)
     for message in reversed(result.output):
         for call in message.tool_calls:
@@ -127,7 +132,7 @@ def _last_choice(result: AgentResult, network: NetworkRun[Any]) -> tuple[str, st
 
 
 def _read_choice(result: AgentResult, network: NetworkRun[Any]) -> list[str] | None:
-    """Return the chosen agent; None if the model called `done`, whose summary the run gets.
+    """Return the chosen agent. If the model called `done`, set the summary of the run, and return None.
 
     Raises InvalidConfig if no answer names an existing agent.
     """

@@ -1,5 +1,9 @@
-"""The state of a network's graph: its fields, the views of it that agents, routers and hooks receive, and the first
-update of a run, with the user's message and the earlier conversation, which a `ThreadHistory` may supply."""
+"""The state of a network's graph, and what is derived from it.
+
+This module defines the fields of the state; builds the context of agent calls, and the view of the run that routers and
+hooks receive; and builds the first update of a run. That update has the user's message, and the earlier conversation if
+a `ThreadHistory` supplies it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ Values = Mapping[str, Any]
 
 
 def _as_messages(current: Any, update: Any) -> list[Any]:
-    """Replace the messages by converted new ones; a reducer."""
+    """Return the new messages, converted, which replace the current ones. A reducer."""
     return [as_message(value) for value in update]
 
 
@@ -49,18 +53,22 @@ NETWORK_STATE: Final[Mapping[str, Any]] = {
     "summary": str,
     "history_thread": str,
 }
-"""The fields besides those of the data:
+"""The fields besides the fields of the network's data:
 
-- `turns` are all turns of the conversation; `first` is the index of the first result of this run among them;
+- `input` is the new input of a run, and `message` is the user message to which it was converted;
+- `messages` are the initial messages of the conversation, before all turns;
+- `turns` are all turns of the conversation; `first` is the index in `turns` of the first result of this run;
 - `routed` are the results of routing agents in this run, and `routing_usage` is their usage in all runs;
-- `discarded_usage` is the usage of interrupted agent calls that were discarded by new input;
-- `routing` is the name of the routing agent to call next;
-- `notes` are the notes of memory strategies, by agent.
+- `discarded_usage` is the usage of interrupted agent calls that were discarded because of new input;
+- `queue` are the names of the agents to call next, and `routing` is the name of a routing agent to call before them;
+- `notes` are the notes of memory strategies, by agent name;
+- `position` is the number of agent calls in all runs, and `call_count` is the number in this run;
+- `history_thread` is the id of the conversation's thread in the user-supplied storage.
 """
 
 
 def check_fields(values: Values) -> None:
-    """Raise InvalidUpdateError for an unknown field. Fields of the data have the prefix `data.`."""
+    """Raise InvalidUpdateError if a state has an unknown field. Fields of the data have the prefix `data.`."""
     unknown = next((name for name in values if name not in NETWORK_STATE and not name.startswith(PREFIX)), None)
     if unknown is not None:
         fields = [*NETWORK_STATE, *(name for name in values if name.startswith(PREFIX))]
@@ -71,7 +79,7 @@ def check_fields(values: Values) -> None:
 
 
 def run_agents(network: NetworkDefinition[Any], runtime: Runtime[Any]) -> RunAgents:
-    """Return the agents of the current run, which is identified by its thread or run id, and its namespace."""
+    """Return the agents of the current run, identified by its workspace, its thread or run id, and its namespace."""
     info = runtime.execution_info
     return RunAgents(network.registry, f"{info.workspace!r}|{info.thread_id or info.run_id}|{info.namespace}")
 
@@ -85,7 +93,10 @@ def build_run(
     data: Mapping[str, Any],
     usage: Usage,
 ) -> NetworkRun[Any]:
-    """Return the run in a state of the network's graph, with other data and additional usage."""
+    """Return the run in a state of the network's graph.
+
+    `data` replaces the state's fields of the data, and `usage` is added to the usage in the state.
+    """
     return NetworkRun(
         network.name,
         State.from_values(network.data_schema, data, state.get("messages", ()), state.get("turns", ()), thread_id),
@@ -99,7 +110,7 @@ def build_run(
 
 
 def _run_builder(network: NetworkDefinition[Any], state: Values, runtime: Runtime[Any]) -> RunBuilder:
-    """Return the function that builds the current run from its data and additional usage."""
+    """Return the function that builds the current run from its data and its additional usage; see `build_run`."""
     agents = run_agents(network, runtime)
     thread_id = state.get("history_thread") or runtime.execution_info.thread_id
     stack = [agents.find(name) for name in state.get("queue", ())]
@@ -107,7 +118,7 @@ def _run_builder(network: NetworkDefinition[Any], state: Values, runtime: Runtim
 
 
 def build_agent_call(network: NetworkDefinition[Any], state: Values, runtime: Runtime[Any], agent: Agent) -> AgentCall:
-    """Return the context for a call of an agent."""
+    """Return the context of the next call of an agent."""
     usage, requests = usage_of_run(state)
     model = network.model_for(agent)
     needs_default = agent.model is None and model is None
@@ -127,25 +138,25 @@ def build_agent_call(network: NetworkDefinition[Any], state: Values, runtime: Ru
 
 
 def build_run_view(network: NetworkDefinition[Any], state: Values, runtime: Runtime[Any]) -> RunView:
-    """Return the run as routers and user-defined functions of the network see it."""
+    """Return the view of the run that routers and other user-defined functions of the network receive."""
     values = data_fields(state)
     return RunView(_run_builder(network, state, runtime)(values, Usage()), network.data_schema, values)
 
 
 def further_usage(state: Values) -> Usage:
-    """Return the usage that is not part of the agents' results: of routing agents and of discarded calls."""
+    """Return the usage that is not part of the agents' results: that of routing agents and of discarded calls."""
     return Usage(*state.get("routing_usage") or ()) + Usage(*state.get("discarded_usage") or ())
 
 
 def usage_of_calls(calls: Iterable[SavedCheckpoint]) -> Usage:
-    """Return the usage of agent calls that have not finished."""
+    """Return the total usage of unfinished agent calls, from their last checkpoints and their journals."""
     return sum(
         (Usage(*call.checkpoint.values.get("usage") or ()) + usage_in_journal(call.pending) for call in calls), Usage()
     )
 
 
 def discarded_usage_update(state: Values, calls: Sequence[SavedCheckpoint]) -> dict[str, Any]:
-    """Return the update that adds the usage of agent calls that new input discards."""
+    """Return the update that adds the usage of agent calls that are discarded because of new input."""
     usage = Usage(*state.get("discarded_usage") or ()) + usage_of_calls(calls)
     return {"discarded_usage": usage.to_list()}
 
@@ -156,7 +167,7 @@ def results_of_run(state: Values) -> Sequence[AgentResult]:
 
 
 def usage_of_run(state: Values) -> tuple[Usage, int]:
-    """Return the usage of the run, including routing agents, and its number of model calls."""
+    """Return the usage of the run, including that of routing agents, and its number of model calls."""
     return total_usage([*results_of_run(state), *state.get("routed", ())])
 
 
@@ -199,7 +210,7 @@ def with_start_update(state: Values, update: Values) -> Values:
 
 
 def _default_update(network: NetworkDefinition[Any], state: Values) -> dict[str, Any]:
-    """Return the defaults of a new conversation, for fields that were not passed."""
+    """Return the update of a new conversation with the default values of the fields that the caller did not pass."""
     missing = {name: value for name, value in with_prefix(network.defaults).items() if name not in state}
     messages = {} if state.get("messages") else {"messages": network.default_state.messages}
     return {"position": 0, **messages, **missing}
@@ -211,10 +222,10 @@ async def _load_history(
     """Return the earlier turns, and the id of the thread in the user-supplied storage."""
     assert network.history is not None
     thread_id = state.get("history_thread") or network.default_state.thread_id or runtime.execution_info.thread_id
-    thread = await network.history.resolve_thread(thread_id, kwargs, runtime)
+    history_thread = await network.history.resolve_thread(thread_id, kwargs, runtime)
     if thread_id is not None and not turns and not kwargs["state"].messages:
         turns = await network.history.load_results(thread_id, kwargs, runtime)
-    return turns, thread
+    return turns, history_thread
 
 
 # -- the user's message
@@ -223,8 +234,8 @@ async def _load_history(
 def as_user_message(value: Any) -> Message:
     """Convert text, a message, or a message of AgentKit's web client to a user message.
 
-    A mapping may have a `systemPrompt`, which is added to the system prompt in this turn. Raises InvalidConfig for
-    anything that is not a user message.
+    A mapping may have a `systemPrompt`, which is added to the agents' system prompts in this turn. Raises InvalidConfig
+    for anything that cannot be converted.
     """
     metadata: dict[str, Any] = {}
     if isinstance(value, Mapping):

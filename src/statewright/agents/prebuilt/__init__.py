@@ -1,4 +1,4 @@
-"""Prebuilt graphs: an agent with tools, and groups of agents."""
+"""Prebuilt graphs: an agent with tools, groups of agents, a planner, and a reflection loop."""
 
 from statewright.agents.prebuilt.handoff import HandoffTool, create_handoff_tool
 from statewright.agents.prebuilt.planner import PlannerState, create_planner

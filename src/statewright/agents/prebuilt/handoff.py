@@ -1,8 +1,9 @@
 """Tools with which one agent hands a conversation over to another.
 
-Such a tool stops its agent after the current superstep, so that other tools in that superstep still finish. The
-metadata of the tool's result names the other agent, for the graph that has called this agent. Since that is plain data,
-it is saved with the conversation, and one answer may contain several handoffs.
+A handoff tool stops its agent after the current superstep, so that the other tools of that superstep can finish. The
+metadata of the tool's result names the agent that takes over. The graph that called the first agent reads this name and
+calls the other agent. The metadata is plain data, so it is saved with the conversation, and one answer of a model may
+contain several handoffs.
 """
 
 from __future__ import annotations
@@ -27,16 +28,18 @@ DEFAULT_PREFIX: Final = "transfer_to"
 
 @dataclass(frozen=True, slots=True)
 class Handoff:
-    """A handoff, read from the result of a tool."""
+    """A handoff, read from the result of a handoff tool."""
 
     message: Message
+    """The result of the tool."""
     to: str
+    """The name of the agent that takes over."""
     task: str
-    """The task for the other agent, which then sees nothing else of the conversation; may be empty."""
+    """The task for that agent, which then sees nothing else of the conversation. If empty, the agent sees all of it."""
 
 
 class HandoffTool(ToolFunction):
-    """A tool that hands over to the agent `agent_name`; see `create_handoff_tool`."""
+    """A tool that hands the conversation over to the agent `agent_name`; see `create_handoff_tool`."""
 
     def __init__(
         self, agent_name: str, *, name: str | None = None, description: str | None = None, takes_task: bool = False
@@ -93,7 +96,7 @@ def tool_name(agent_name: str, prefix: str = DEFAULT_PREFIX) -> str:
 def handoffs_in(messages: Sequence[Message | RemoveMessage]) -> list[Handoff]:
     """Return the handoffs after the last assistant message of an agent's output, in order.
 
-    Earlier handoffs, such as those inside of a group that is an agent of another group, have already been followed.
+    Earlier handoffs have already been made, for example inside a group that is itself a member of another group.
     """
     handoffs: list[Handoff] = []
     for message in reversed(messages):

@@ -1,7 +1,7 @@
-"""Members of a group of agents: compiled graphs over messages, called by the functions of nodes.
+"""Members of a group of agents: compiled graphs whose state has `messages`, called by node functions of the group.
 
-A member is not itself a node of the group's graph, since the group chooses which of its messages the conversation keeps
-and which node is next. The steps of the member are saved below the task of the node that calls it.
+A member is not added to the group's graph as a node, because the group decides which of the member's messages become
+part of the conversation, and which node runs next. The supersteps of the member are saved under the task that calls it.
 """
 
 from __future__ import annotations
@@ -25,23 +25,26 @@ from statewright.state import StateSchema, instance_values
 MESSAGES: Final = "messages"
 _RESPONSE: Final = "structured_response"
 _DEFAULT_NAME: Final = "Graph"
-"""The name of a graph that was compiled without one."""
+"""The name of a graph that was compiled without a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberOutput:
-    """The output of a member: its new messages, and its other writes."""
+    """The output of a member: its new messages, and what it wrote to the other fields of its state."""
 
     messages: Sequence[Message | RemoveMessage]
     update: Mapping[str, Any]
-    """The values of the other fields."""
-    written: Sequence[tuple[str, Any]] = ()
-    """Writes to fields with a reducer, for the group to fold."""
+    """The final values of other fields, by name."""
+    writes: Sequence[tuple[str, Any]] = ()
+    """The writes to fields with a reducer, as pairs of field name and update, for the reducers of the group."""
 
-    def to_report(self, messages: Sequence[Message | RemoveMessage], **extra_fields: Any) -> SubgraphResult:
-        """Return the answer of the node that has called the member, with `messages` in place of the member's."""
-        own = {MESSAGES: list(messages)} if messages else {}
-        return SubgraphResult({**self.update, **own, **extra_fields}, self.written)
+    def to_subgraph_result(self, messages: Sequence[Message | RemoveMessage], **extra_fields: Any) -> SubgraphResult:
+        """Return the result of the node that called the member, with `messages` in place of the member's messages.
+
+        `extra_fields` are further fields of the group's state to write.
+        """
+        message_update = {MESSAGES: list(messages)} if messages else {}
+        return SubgraphResult({**self.update, **message_update, **extra_fields}, self.writes)
 
     @property
     def last(self) -> Message | None:
@@ -50,57 +53,65 @@ class MemberOutput:
 
 
 class Member:
-    """Calls a compiled graph, which shares the fields of the group's schema.
+    """Calls a compiled graph, which reads and writes the fields of the group's schema.
 
-    Without `shares_response`, its structured response does not become that of the group.
+    With `shares_response=False`, the `structured_response` of the graph is not written to the group's state.
     """
 
     def __init__(self, graph: CompiledGraph, schema: StateSchema, *, shares_response: bool = True) -> None:
         self.graph = graph
         self.name = graph.name
         shared_fields = frozenset(name for name in schema.fields if shares_response or name != _RESPONSE)
-        merging = frozenset(name for name in shared_fields if schema.fields[name].has_reducer)
+        reducer_fields = frozenset(name for name in shared_fields if schema.fields[name].has_reducer)
         self._shared_fields = shared_fields
-        _, self._call = subgraph_calls(graph, "call", shared_fields, merging)
+        _, self._call = subgraph_calls(graph, "call", shared_fields, reducer_fields)
 
     def metadata(self, label: str | None = None) -> dict[str, Any]:
-        """Return the metadata of the node that calls the graph, which draws the graph in place of the node."""
+        """Return metadata for the node that calls the graph, with which drawings show the graph in place of the node.
+
+        `label` is the title of the graph in the drawing, by default its name.
+        """
         return {"transparent": True, "boxes": {label or self.name: partial(getattr, self.graph, "graph")}}
 
     async def call(self, state: Mapping[str, Any]) -> MemberOutput:
         """Run the graph on a state and return its output. Raises the errors of the graph."""
-        answer = await self._call(state)
-        if not isinstance(
-            answer, SubgraphResult
-        ):  # a graph that does not report its writes, or whose state is an instance
-            fields = cast(Any, answer) if isinstance(answer, Mapping) else instance_values(answer) or {}
-            answer = SubgraphResult({**common_fields(fields, self._shared_fields)}, ())
-        other_fields: dict[str, Any] = {**answer.update}
+        result = await self._call(state)
+        # Some graphs return their final state instead: a mapping, or an instance of the state's class.
+        if not isinstance(result, SubgraphResult):
+            fields = cast(Any, result) if isinstance(result, Mapping) else instance_values(result) or {}
+            result = SubgraphResult({**common_fields(fields, self._shared_fields)}, ())
+        other_fields: dict[str, Any] = {**result.update}
         all_messages = cast("Iterable[Message]", other_fields.pop(MESSAGES, None) or ())
         input_ids = {message.id for message in state.get(MESSAGES, ())}
         messages: list[Message | RemoveMessage] = [message for message in all_messages if message.id not in input_ids]
-        written: list[tuple[str, Any]] = []
-        for name, update in answer.writes:
+        other_writes: list[tuple[str, Any]] = []
+        for name, update in result.writes:
             if name == MESSAGES and isinstance(update, MessageBatch):
                 messages.extend(update.items)
             else:
-                written.append((name, update))
-        return MemberOutput(messages, other_fields, written)
+                other_writes.append((name, update))
+        return MemberOutput(messages, other_fields, other_writes)
 
 
-def share_notes(schema: StateSchema, agents: Iterable[CompiledGraph]) -> None:
-    """Add the field for notes of memory strategies to the schema of a group, if one of its agents has the field."""
+def add_memory_notes_field(schema: StateSchema, agents: Iterable[CompiledGraph]) -> None:
+    """Add the field `memory_notes` to the schema of a group if the state of one of its agents has it.
+
+    Without the field, the notes of the agents' memory strategies would be lost after each call of an agent.
+    """
     if MEMORY_NOTES not in schema.keys and any(MEMORY_NOTES in agent.program.channels for agent in agents):
         schema.add(MEMORY_NOTES, MemoryNotes)
 
 
 def stored_types(agents: Iterable[CompiledGraph]) -> set[type]:
-    """Return the types that agents may store in their states, since the group that calls them stores them too."""
-    return {kind for agent in agents for kind in agent.program.stored_types}
+    """Return the classes of values in the states of agents. The state of their group may contain such values too."""
+    return {cls for agent in agents for cls in agent.program.stored_types}
 
 
 def check_agents(agents: Any, *, owner: str) -> dict[str, CompiledGraph]:
-    """Return compiled graphs by name. Raises InvalidConfig without agents, and for invalid or duplicate ones."""
+    """Return the agents by name. `owner` is the group's description in errors.
+
+    Raises InvalidConfig if there are no agents, if one is invalid (see `check_agent`), or if two have the same name.
+    """
     candidates = list(cast("Iterable[Any]", agents)) if isinstance(agents, Iterable) else [agents]
     if not candidates:
         raise InvalidConfig(f"{owner} has no agents. Pass at least one graph, such as create_agent(...).")
@@ -114,7 +125,10 @@ def check_agents(agents: Any, *, owner: str) -> dict[str, CompiledGraph]:
 
 
 def check_agent(agent: Any, *, owner: str) -> CompiledGraph:
-    """Return a compiled graph over messages with a name. Raises InvalidConfig for anything else."""
+    """Return an agent: a compiled graph that has a name, and whose state has `messages`.
+
+    Raises InvalidConfig for anything else. `owner` is the group's description in errors.
+    """
     if not isinstance(agent, CompiledGraph):
         raise InvalidConfig(
             f"{owner} got {agent!r} of type {type(agent).__name__}, which is not a compiled graph. "

@@ -1,6 +1,6 @@
-"""A planner: a model makes a plan, an agent executes its steps, and the model reviews the results.
+"""A planner: a model makes a plan, an agent executes the steps of the plan, and the model reviews the results.
 
-plan -> the ready steps, concurrently -> replan -> more steps ... or the answer
+plan -> the ready steps, concurrently -> replan -> the next steps -> ... until the model gives the answer
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ PlanModel = TypeVar("PlanModel", Plan, Replan)
 
 
 def add_plan_validator(model_class: type[PlanModel], done: Collection[str] = ()) -> type[PlanModel]:
-    """Return a subclass that validates plans: one must be executable after the steps whose ids are in `done`."""
+    """Return a subclass of a plan's class that also checks that the steps can be executed.
+
+    `done` are the ids of the steps that have already been executed.
+    """
 
     def validate_plan(plan: PlanModel) -> PlanModel:
         problems = [*_plan_problems(plan, frozenset(done))]
@@ -72,7 +75,7 @@ def add_plan_validator(model_class: type[PlanModel], done: Collection[str] = ())
 
 
 def _plan_problems(plan: Plan | Replan, done: frozenset[str]) -> Iterator[str]:
-    """Yield the problems of a plan, as messages for the model."""
+    """Yield the problems of a plan, as texts for the model."""
     if not isinstance(plan, Replan) or not plan.response.strip():
         yield from _step_problems(plan.steps, done)
     elif plan.steps:
@@ -101,12 +104,12 @@ def _step_problems(steps: Sequence[PlanStep], done: frozenset[str]) -> Iterator[
 
 
 def remaining_steps(plan: Sequence[Mapping[str, Any]], done: Collection[str]) -> list[Mapping[str, Any]]:
-    """Return the steps of a plan that are not done, in order."""
+    """Return the steps of a plan whose ids are not in `done`, in order."""
     return [step for step in plan if step["id"] not in done]
 
 
 def ready_steps(plan: Sequence[Mapping[str, Any]], done: Collection[str]) -> list[Mapping[str, Any]]:
-    """Return the remaining steps whose prerequisites are done."""
+    """Return the remaining steps whose prerequisites are all in `done`."""
     return [step for step in remaining_steps(plan, done) if all(prerequisite in done for prerequisite in step["after"])]
 
 
@@ -122,7 +125,7 @@ _REPLAN_PROMPT: Final = (
     "These steps have been done. Give the answer to the task if they are enough, or else the steps left."
 )
 _INCOMPLETE: Final = {"length": "incomplete: it was cut off", "refused": "not done: the assistant refused"}
-"""Notes on incomplete results for the planning model, by finish reason."""
+"""Notes for the planning model on incomplete results, by finish reason."""
 _ANSWER_PROMPT: Final = "Answer the task from the results of the steps."
 
 
@@ -130,18 +133,18 @@ class PlannerState(TypedDict, total=False):
     """The state of a planner."""
 
     messages: Annotated[list[Message], add_messages]
-    """The conversation. If it ends with a user message, that is the task. The answer is appended."""
+    """The conversation. If its last message is the user's, that message is the task. The answer is appended."""
     input: str
     """The task."""
     plan: list[dict[str, Any]]
-    """The latest plan: steps with `id`, `task` and `after`, the ids of their prerequisites."""
+    """The latest plan: steps, each with its `id`, its `task`, and in `after` the ids of its prerequisites."""
     past_steps: Annotated[list[dict[str, Any]], operator.add]
-    """The finished steps, each with its `result`, and a `finish_reason` if the result is incomplete."""
+    """The finished steps, each with `id`, `task` and `result`, and with `finish_reason` if the result is incomplete."""
     response: str | None
-    """The answer."""
+    """The answer; None until there is one."""
     stop_reason: str | None
-    """`completed`; `max_steps` if not all planned steps could be executed; `length` or `refused` if the answer was cut
-    off or refused."""
+    """`completed`; `max_steps` if not all planned steps could be executed; or `length` or `refused` if the answer was
+    cut off or refused."""
 
 
 def create_planner(
@@ -162,11 +165,12 @@ def create_planner(
 ) -> CompiledGraph:
     """Create a graph that makes and executes a plan: `invoke({"input": task})` returns the `response`.
 
-    Steps are executed by `executor`, a graph over messages, or by an agent with the same model, `tools` and
-    `executor_prompt`; independent steps run concurrently. With `replan` the model reviews the results after each
-    round, and answers or changes the plan; without it the plan is executed unchanged, and the model answers at the end.
-    After `max_steps` it answers from the available results. An invalid plan is requested again a few times before
-    ModelAnswerInvalid is raised. `settings` are further fields of `ModelRequest`, `options` those of
+    Steps are executed by `executor`, a compiled graph whose state has `messages`; by default, by an agent with the same
+    model, `tools` and `executor_prompt`. Steps that do not need each other's results run concurrently. With `replan`
+    the model reviews the results whenever the ready steps have been executed, and then answers or changes the plan.
+    Without it the plan is executed unchanged, and the model answers at the end. After `max_steps` steps the model
+    answers from the results that are available. An invalid plan is requested again a few times before
+    ModelAnswerInvalid is raised. `settings` are further fields of `ModelRequest`, and `options` are those of
     `StateGraph.compile`. Raises InvalidConfig for invalid arguments.
     """
     own_tools = [as_tool(tool) for tool in tools]
@@ -216,7 +220,7 @@ class _PlannerNodes:
     settings: Mapping[str, Any]
 
     async def plan(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
-        """Make a plan. Each turn of a thread starts with a new one."""
+        """Make the plan of a turn, and discard the plan and the results of the previous turn."""
         task = self._task(state)
         request = self._request({**state, "input": task}, self.prompt)
         plan: Plan = await StructuredOutput(add_plan_validator(Plan)).ask(self.model, request, runtime)
@@ -227,51 +231,56 @@ class _PlannerNodes:
     async def execute(self, step: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         """Execute one step."""
         state = runtime.state
-        prerequisites = [past for past in state["past_steps"] if past["id"] in step["after"]]
+        prerequisites = [past_step for past_step in state["past_steps"] if past_step["id"] in step["after"]]
         context = f"The whole task, for context only:\n{state['input']}{_describe_results(prerequisites)}"
         output = await self.executor.call({MESSAGES: [Message(f"{context}\n\nYour step:\n{step['task']}")]})
         last = output.last
-        done = {"id": step["id"], "task": step["task"], "result": last.text if last is not None else ""}
+        past_step = {"id": step["id"], "task": step["task"], "result": last.text if last is not None else ""}
         finish_reason = cut_short_reason(last)
-        return {"past_steps": [{**done, "finish_reason": finish_reason} if finish_reason else done]}
+        return {"past_steps": [{**past_step, "finish_reason": finish_reason} if finish_reason else past_step]}
 
     async def replan(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
-        """Review the results by the model, which gives the answer or plans further steps."""
-        past = state["past_steps"]
-        if len(past) >= self.max_steps:
+        """Let the model review the results, and give the answer or plan further steps."""
+        past_steps = state["past_steps"]
+        if len(past_steps) >= self.max_steps:
             return Command(goto="answer")
-        remaining = remaining_steps(state["plan"], _step_ids(past))
-        report = f"{_describe_results(past)}{_describe_remaining(remaining)}\n\n{_REPLAN_PROMPT}"
-        output = StructuredOutput(add_plan_validator(Replan, _step_ids(past)))
-        decision: Replan = await output.ask(self.model, self._request(state, self.prompt, report), runtime)
+        remaining = remaining_steps(state["plan"], _step_ids(past_steps))
+        progress = f"{_describe_results(past_steps)}{_describe_remaining(remaining)}\n\n{_REPLAN_PROMPT}"
+        output = StructuredOutput(add_plan_validator(Replan, _step_ids(past_steps)))
+        decision: Replan = await output.ask(self.model, self._request(state, self.prompt, progress), runtime)
         if not decision.steps:
             return Command(update=self._answer_update(decision.response, "completed"), goto=END)
         steps = _dump_steps(decision.steps)
-        return Command(update={"plan": steps}, goto=self._next_steps(steps, past))
+        return Command(update={"plan": steps}, goto=self._next_steps(steps, past_steps))
 
     def advance(self, state: Any) -> Command[Any]:
-        """Continue with the unchanged plan, or answer if it is finished."""
+        """Continue with the unchanged plan, or go to the answer if no further step can be executed."""
         return Command(goto=self._next_steps(state["plan"], state["past_steps"]) or "answer")
 
     async def answer(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         """Answer the task from the available results."""
         remaining = remaining_steps(state["plan"], _step_ids(state["past_steps"]))
-        report = f"{_describe_results(state['past_steps'])}{_describe_remaining(remaining)}"
-        response = await ask(self.model, self._request(state, _ANSWER_PROMPT, report), runtime, name=self.name)
+        progress = f"{_describe_results(state['past_steps'])}{_describe_remaining(remaining)}"
+        response = await ask(self.model, self._request(state, _ANSWER_PROMPT, progress), runtime, name=self.name)
         finish_reason = cut_short_reason(response.message)
         return self._answer_update(response.text, "max_steps" if remaining else "completed", finish_reason)
 
-    def _answer_update(self, response: str, reason: str, finish_reason: str | None = None) -> dict[str, Any]:
+    def _answer_update(self, response: str, stop_reason: str, finish_reason: str | None = None) -> dict[str, Any]:
+        """Return the update with the answer. A `finish_reason` that is not None replaces the stop reason."""
         metadata = {"finish_reason": finish_reason} if finish_reason else None
         message = Message(response, "assistant", name=self.name, metadata=metadata)
-        return {"response": response, "stop_reason": finish_reason or reason, "messages": [message]}
+        return {"response": response, "stop_reason": finish_reason or stop_reason, "messages": [message]}
 
-    def _next_steps(self, plan: Sequence[Mapping[str, Any]], past: Sequence[Mapping[str, Any]]) -> list[Send]:
-        """Return sends for the next steps, within `max_steps`."""
-        return [Send("execute", step) for step in ready_steps(plan, _step_ids(past))[: self.max_steps - len(past)]]
+    def _next_steps(self, plan: Sequence[Mapping[str, Any]], past_steps: Sequence[Mapping[str, Any]]) -> list[Send]:
+        """Return sends for the ready steps, but not for more than `max_steps` allows."""
+        allowed = self.max_steps - len(past_steps)
+        return [Send("execute", step) for step in ready_steps(plan, _step_ids(past_steps))[:allowed]]
 
     def _task(self, state: Mapping[str, Any]) -> str:
-        """Return the task: the last message if it is the user's, or else the input. Raises EmptyInputError."""
+        """Return the task: the last message if it is the user's, or else the input.
+
+        Raises EmptyInputError if the task is blank.
+        """
         messages: Sequence[Message] = state.get(MESSAGES) or ()
         task = messages[-1].text if messages and messages[-1].role == "user" else state.get("input") or ""
         if not task.strip():
@@ -281,12 +290,12 @@ class _PlannerNodes:
             )
         return task
 
-    def _request(self, state: Mapping[str, Any], system: str, report: str = "") -> ModelRequest:
-        """Return a request whose conversation ends with the task and the results so far."""
+    def _request(self, state: Mapping[str, Any], system: str, progress: str = "") -> ModelRequest:
+        """Return a request whose last message is the task, followed by the text `progress`."""
         messages: Sequence[Message] = state.get(MESSAGES) or ()
         earlier = messages[:-1] if messages and messages[-1].role == "user" else messages
         return ModelRequest(
-            messages=[*earlier, Message(f"{state['input']}{report}")],
+            messages=[*earlier, Message(f"{state['input']}{progress}")],
             system=system,
             metadata={"agent": self.name, "state": state},
             **self.settings,
@@ -301,8 +310,8 @@ def _step_ids(steps: Iterable[Mapping[str, Any]]) -> set[str]:
     return {step["id"] for step in steps}
 
 
-def _describe_results(past: Iterable[Mapping[str, Any]]) -> str:
-    lines = "\n".join(f"- {step['id']}: {step['task']}\n  {_describe_result(step)}" for step in past)
+def _describe_results(past_steps: Iterable[Mapping[str, Any]]) -> str:
+    lines = "\n".join(f"- {step['id']}: {step['task']}\n  {_describe_result(step)}" for step in past_steps)
     return f"\n\nResults of steps:\n{lines}" if lines else ""
 
 

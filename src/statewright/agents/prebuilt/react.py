@@ -1,4 +1,4 @@
-"""The standard agent as a graph: a model and tools in a loop, over a conversation."""
+"""The standard agent as a graph: a loop in which a model requests tool calls until it gives a final answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, NotRequired, cast
 
 from typing_extensions import TypedDict  # pydantic rejects typing.TypedDict before Python 3.12
 
-from statewright.agents.agent import DEFAULT_RETRIES, setting_problem
+from statewright.agents.agent import DEFAULT_RETRIES, find_setting_problem
 from statewright.agents.kwargs_injection import acall_with_kwargs
 from statewright.agents.loop.model_call import ask, retry_policy
 from statewright.agents.loop.request import MEMORY_NOTES, MemoryNotes, select_messages, tool_specs
@@ -32,7 +32,7 @@ from statewright.store import Store
 
 NO_STEPS_LEFT: Final = "Sorry, I need more steps to process this request."
 _STEPS_WITH_TOOLS: Final = 3
-"""The supersteps that tool calls need: the model requests them, they are made, and the model answers."""
+"""The supersteps needed for tool calls: the model requests the calls, they are made, and the model answers."""
 Hook = Callable[..., Any]
 
 
@@ -63,21 +63,23 @@ def create_agent(
     name: str = "agent",
     **options: Any,
 ) -> CompiledGraph:
-    """Create an agent as a graph: `invoke({"messages": [...]})` returns the conversation with its messages.
+    """Create an agent as a graph: `invoke({"messages": [...]})` returns the conversation, with the agent's messages.
 
-    `model` is a chat model, the name of one, or a function of `state` and `runtime` that returns either. `prompt` is
-    the system prompt, or a function of `state` and `runtime` that returns it. `pre_model_hook` and `post_model_hook`
-    are nodes before and after the model; if the former writes `llm_input_messages`, these are sent instead of the
-    messages. `response_format` requests a final answer of this schema, stored in `structured_response`. `memory`
-    selects the part of a long conversation to send. Each tool call is a separate task. `options` are those of
-    `StateGraph.compile`.
+    `model` is a chat model, the name of a model, or a function of `state` and `runtime` that returns either. `prompt`
+    is the system prompt, or a function of `state` and `runtime` that returns it. `pre_model_hook` and `post_model_hook`
+    become nodes before and after the model. If the hook before the model writes `llm_input_messages` to the state,
+    these are sent to the model instead of `messages`. With `response_format`, a class or a JSON Schema, a final answer
+    in this form is requested and stored in `structured_response`. `memory` selects the part of a long conversation to
+    send. Each tool call is a separate task. `options` are those of `StateGraph.compile`.
+
+    Raises InvalidConfig for unknown settings, and for invalid tools or an invalid `response_format`.
     """
-    problem = setting_problem(settings or {})
+    problem = find_setting_problem(settings or {})
     if problem is not None:
         raise InvalidConfig(f"Agent {name!r} is invalid: {problem}")
-    node = tools if isinstance(tools, ToolNode) else ToolNode(tools, handle_tool_errors=handle_tool_errors)
-    answer = StructuredOutput(response_format) if response_format is not None else None
-    nodes = _ReactNodes(name, model, node, prompt, memory, settings or {}, answer, pre_model_hook, post_model_hook)
+    tool_node = tools if isinstance(tools, ToolNode) else ToolNode(tools, handle_tool_errors=handle_tool_errors)
+    output = StructuredOutput(response_format) if response_format is not None else None
+    nodes = _ReactNodes(name, model, tool_node, prompt, memory, settings or {}, output, pre_model_hook, post_model_hook)
     schema = _build_schema(state_schema, has_pre_hook=pre_model_hook is not None, has_memory=memory is not None)
     graph = StateGraph(schema, context_schema=context_schema)
     if response_format is not None and not isinstance(response_format, Mapping):
@@ -87,7 +89,7 @@ def create_agent(
 
 
 def create_react_agent(model: Any, tools: Any = (), *, version: str = "v2", **options: Any) -> CompiledGraph:
-    """Alias of `create_agent`, under LangGraph's name. The only version is v2: a task for each tool call."""
+    """Alias of `create_agent`, under LangGraph's name. Its only `version` is v2, with a task for each tool call."""
     if version != "v2":
         warnings.warn(f"create_react_agent has no version {version!r}; it uses v2: a task per tool call.", stacklevel=2)
     return create_agent(model, tools, **options)
@@ -95,7 +97,7 @@ def create_react_agent(model: Any, tools: Any = (), *, version: str = "v2", **op
 
 @dataclass(eq=False)
 class _ReactNodes:
-    """The nodes of an agent, of which some are optional, and the edges between them."""
+    """The nodes of an agent, some of which are optional, and the edges between them."""
 
     name: str
     model: Any
@@ -103,7 +105,7 @@ class _ReactNodes:
     prompt: Any
     memory: MemoryStrategy | None
     settings: Mapping[str, Any]
-    answer: StructuredOutput | None
+    structured_output: StructuredOutput | None
     pre_hook: Hook | None
     post_hook: Hook | None
 
@@ -111,13 +113,13 @@ class _ReactNodes:
         tools = self.tools.tools_by_name.values()
         self._fixed_model = as_chat_model(self.model) if not _is_function(self.model) else None
         self._specs = tool_specs(tools)
-        self._direct = {tool.name for tool in tools if tool_options(tool).return_direct}
-        self._first = "pre_model_hook" if self.pre_hook is not None else "model"
-        self._last = "respond" if self.answer is not None else END
+        self._return_direct_names = {tool.name for tool in tools if tool_options(tool).return_direct}
+        self._first_node = "pre_model_hook" if self.pre_hook is not None else "model"
+        self._last_node = "respond" if self.structured_output is not None else END
 
     def add_to(self, graph: StateGraph, policy: RetryPolicy | None) -> None:
         """Add the nodes and the edges to a graph."""
-        first, last = self._first, self._last
+        first, last = self._first_node, self._last_node
         targets = dict.fromkeys(["tools", "post_model_hook" if self.post_hook is not None else last, END])
         graph.add_edge(START, first)
         if self.pre_hook is not None:
@@ -128,32 +130,35 @@ class _ReactNodes:
         if self.post_hook is not None:
             graph.add_node("post_model_hook", self.post_hook)
             graph.add_conditional_edges("post_model_hook", self._after_hook, {"tools": "tools", last: last})
-        if self.answer is not None:
+        if self.structured_output is not None:
             graph.add_node("respond", self._respond, retry_policy=policy)
             graph.add_edge("respond", END)
-        if self._direct:
+        if self._return_direct_names:
             graph.add_conditional_edges("tools", self._after_tools, {first: first, last: last})
         else:
             graph.add_edge("tools", first)
 
     def sync(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
-        """Call the model, for the sync driver."""
+        """Like `__call__`, for the sync driver."""
         return run_on_this_thread(self.__call__, state, runtime, control=runtime.control)
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
-        """Call the model, and go to the tools that it requests, to the hook, or to the end."""
+        """Call the model; then go to the tools that it requests, to the hook after the model, or to the last node."""
         request, update = await self._request(state, runtime)
         response = await ask(await self._model_for(state, runtime), request, runtime, name=self.name)
         message = response.message
         if message.tool_calls and runtime.remaining_steps < _STEPS_WITH_TOOLS:
             message = Message(NO_STEPS_LEFT, role="assistant", id=message.id, name=self.name)
-        goto: Any = [Send("tools", call) for call in message.tool_calls] or self._last
+        goto: Any = [Send("tools", call) for call in message.tool_calls] or self._last_node
         if self.post_hook is not None:
             goto = "post_model_hook"
         return Command(update={"messages": [message], **update}, goto=goto)
 
     async def _request(self, state: Any, runtime: Runtime[Any]) -> tuple[ModelRequest, dict[str, Any]]:
-        """Return the next request, and an update with the notes of the agent's memory strategy, if there are any."""
+        """Return the next request, and the state update with the new notes of the agent's memory strategy.
+
+        The update is empty if there are no notes.
+        """
         messages = _as_messages(state.get("llm_input_messages") or state.get("messages") or ())
         all_notes: Mapping[str, Any] = state.get(MEMORY_NOTES) or {}
         own_notes = all_notes.get(self.name)
@@ -169,7 +174,11 @@ class _ReactNodes:
         return request, {MEMORY_NOTES: {self.name: dict(window.notes)}} if window.notes else {}
 
     async def _apply_prompt(self, state: Any, messages: Sequence[Message], runtime: Runtime[Any]) -> tuple[str, Any]:
-        """Return the system prompt and the conversation, whose leading system messages become part of the prompt."""
+        """Return the system prompt and the other messages to send.
+
+        Leading system messages of the conversation become part of the system prompt. A prompt that is a list replaces
+        the whole conversation.
+        """
         prompt = self.prompt
         if prompt is not None and callable(prompt):
             prompt = await acall_with_kwargs(prompt, {"state": state, "runtime": runtime})
@@ -192,38 +201,38 @@ class _ReactNodes:
         return as_chat_model(await acall_with_kwargs(self.model, {"state": state, "runtime": runtime}))
 
     async def _respond(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Request the structured answer, as the last node."""
-        assert self.answer is not None
+        """Request the final answer in the form of `response_format`."""
+        assert self.structured_output is not None
         request, update = await self._request(state, runtime)
         model = await self._model_for(state, runtime)
-        return {"structured_response": await self.answer.ask(model, request, runtime), **update}
+        return {"structured_response": await self.structured_output.ask(model, request, runtime), **update}
 
     def _after_hook(self, state: Any) -> Any:
-        """Return the calls that the last message still requests after the hook, or else the last node."""
-        return [Send("tools", call) for call in requested_calls(state)] or self._last
+        """Return sends for the tool calls in the last message, which the hook may have changed; or the last node."""
+        return [Send("tools", call) for call in requested_calls(state)] or self._last_node
 
     def _after_tools(self, state: Any) -> str:
-        """Return the first node, to call the model again; the last node after a `return_direct` tool."""
+        """Return the first node, to call the model again; or the last node after a call of a `return_direct` tool."""
         messages: Iterator[Any] = map(as_message, reversed(state["messages"]))
         calls = next((message.tool_calls for message in messages if getattr(message, "tool_calls", ())), ())
-        return self._last if any(call.name in self._direct for call in calls) else self._first
+        return self._last_node if any(call.name in self._return_direct_names for call in calls) else self._first_node
 
 
 def _as_messages(messages: Sequence[Any]) -> Sequence[Message]:
-    """Convert the messages of a state, which may be LangChain's, to ours."""
+    """Return the messages of a state as instances of Message: a custom state may have LangChain's messages."""
     if all(type(message) is Message for message in messages):
         return messages
     return [cast(Message, as_message(message)) for message in messages]
 
 
 def _is_function(model: Any) -> bool:
-    """Return True for a function that returns models: a model may be callable too."""
+    """Return True if `model` is a function that returns a model. Models may be callable too, but have these methods."""
     is_model = isinstance(model, type) or hasattr(model, "complete") or hasattr(model, "ainvoke")
     return callable(model) and not is_model
 
 
 def _build_schema(state_schema: Any, *, has_pre_hook: bool, has_memory: bool) -> Any:
-    """Return the schema of the state: the user's fields, and those that the agent needs."""
+    """Return the schema of the state: the user's fields, and the fields that the agent needs."""
     schema = read_schema(state_schema if state_schema is not None else AgentState)
     required_fields: dict[str, Any] = {"messages": Annotated[list[Message], add_messages], "structured_response": Any}
     if has_pre_hook:

@@ -1,6 +1,6 @@
 """Reflection: a model drafts an answer, a critic judges it, and the model revises it until the critic is satisfied.
 
-draft -> critique -> revise -> critique ... until satisfied, or out of iterations
+draft -> critique -> revise -> critique -> ... until the critic is satisfied, or the last draft has been written
 """
 
 from __future__ import annotations
@@ -54,12 +54,14 @@ class ReflectionState(TypedDict, total=False):
     """The state of a reflection."""
 
     messages: Annotated[list[Message], add_messages]
-    """The conversation, to which only the last draft is added."""
+    """The conversation, to which only the last draft is added, as the answer."""
     drafts: Annotated[list[str], operator.add]
+    """The drafts of this turn, oldest first."""
     critiques: Annotated[list[str], operator.add]
-    """The critiques of the drafts, in the same order; the last draft may have none."""
+    """The critiques of the drafts, in the same order; the last draft may have no critique."""
     stop_reason: str | None
-    """`satisfied`, `stop_when` or `max_iterations`; `length` or `refused` if the last draft was cut off or refused."""
+    """The reason why the last draft is final: `satisfied`, `stop_when` or `max_iterations`; or `length` or `refused` if
+    that draft was cut off or refused."""
     draft_reason: str | None
     """`length` or `refused` if the last draft was cut off or refused."""
 
@@ -83,9 +85,9 @@ def create_reflection(
     """Create a graph that improves its answer: `invoke({"messages": [...]})` returns the conversation with the answer.
 
     Drafts are written by `create_agent` with `model`, `tools`, `prompt` and `settings`, and judged by `critic_model`,
-    by default the same model. There are at most `max_iterations` drafts, of which the last is not judged. `stop_when`
-    may name the parameters `draft`, `critique`, `iteration` and `state`; if it returns true, the draft is final even if
-    the critic is not satisfied. A critique that does not fit its schema is requested again a few times before
+    by default the same model. At most `max_iterations` drafts are written; a draft that reaches this limit is final and
+    is not judged. `stop_when` may have the parameters `draft`, `critique`, `iteration` and `state`; if it returns true,
+    the draft is final although the critic is not satisfied. An invalid critique is requested again a few times before
     ModelAnswerInvalid is raised. `options` are those of `StateGraph.compile`. Raises InvalidConfig for invalid
     arguments.
     """
@@ -115,13 +117,13 @@ class _ReflectionNodes:
     output: StructuredOutput = field(default_factory=lambda: StructuredOutput(Critique))
 
     async def draft(self, state: Any) -> Command[Any]:
-        """Write the first draft. Each turn of a thread starts with a new one."""
+        """Write the first draft of a turn, and discard the drafts and critiques of the previous turn."""
         draft, reason = await self._write_draft(state.get(MESSAGES, ()))
         reset = {"critiques": Overwrite([]), "stop_reason": None, "draft_reason": reason}
         return self._critique_or_end({**reset, "drafts": Overwrite([draft])}, draft, 1)
 
     async def revise(self, state: Any) -> Command[Any]:
-        """Write the next draft, from all earlier drafts and their critiques."""
+        """Write the next draft, given all earlier drafts and their critiques."""
         messages = [*state.get(MESSAGES, ())]
         for draft, critique in zip(state["drafts"], state["critiques"], strict=True):
             messages += [Message(draft, "assistant"), Message(f"{_REVISE}\n\n{critique}")]
@@ -143,17 +145,19 @@ class _ReflectionNodes:
         return Command(update=update, goto="revise")
 
     async def _write_draft(self, messages: Iterable[Message]) -> tuple[str, str | None]:
-        """Return a draft, and its finish reason if it is incomplete."""
+        """Return a draft; and `length` or `refused` if it was cut off or refused, else None."""
         last = (await self.author.call({MESSAGES: list(messages)})).last
         return last.text if last is not None else "", cut_short_reason(last)
 
-    def _critique_or_end(self, update: dict[str, Any], draft: str, count: int) -> Command[Any]:
-        if count >= self.max_iterations:
+    def _critique_or_end(self, update: dict[str, Any], draft: str, iteration: int) -> Command[Any]:
+        """Return a Command that goes to the critic, or that ends the run if this is the last draft allowed."""
+        if iteration >= self.max_iterations:
             return self._end(update, draft, "max_iterations")
         return Command(update=update, goto="critique")
 
-    def _end(self, update: dict[str, Any], draft: str, reason: str) -> Command[Any]:
+    def _end(self, update: dict[str, Any], draft: str, stop_reason: str) -> Command[Any]:
+        """Return a Command that adds the final draft to the conversation, and ends the run."""
         finish_reason = update["draft_reason"]
         metadata = {"finish_reason": finish_reason} if finish_reason else None
         message = Message(draft, "assistant", name=self.author.name, metadata=metadata)
-        return Command(update={**update, "messages": [message], "stop_reason": finish_reason or reason}, goto=END)
+        return Command(update={**update, "messages": [message], "stop_reason": finish_reason or stop_reason}, goto=END)

@@ -1,4 +1,4 @@
-"""Structured output: answers validated by a class or a JSON Schema, and requested again if they are invalid."""
+"""Structured output: answers that are validated by a class or a JSON Schema, and requested again if invalid."""
 
 from __future__ import annotations
 
@@ -16,27 +16,30 @@ from statewright.models import ChatModel, ModelRequest, OutputForm
 from statewright.models.adapters.conversion import without_fence
 
 ATTEMPTS: Final = 3
-"""Maximum number of requests until an answer is valid."""
+"""Maximum number of requests for one valid answer."""
 
 _ANSWER_NOW: Final = "Now give your final answer to the conversation above, in the requested form."
 _CUT_OFF: Final = "it was cut off at the token limit. Raise max_tokens, or request less."
 
 
 class StructuredOutput:
-    """Structured output by a pydantic model, a dataclass, a TypedDict, or a JSON Schema.
+    """Requests answers in the form of a pydantic model, a dataclass, a TypedDict, or a JSON Schema.
 
-    Raises InvalidConfig for anything else.
+    Raises InvalidConfig for any other form.
     """
 
-    def __init__(self, schema_source: Any) -> None:
-        self._schema = _value_schema(schema_source)
+    def __init__(self, response_format: Any) -> None:
+        self._schema = _value_schema(response_format)
         schema = self._schema.schema
-        is_schema = isinstance(schema_source, Mapping)
-        name = schema.get("title", "answer") if is_schema else getattr(schema_source, "__name__", "answer")
+        is_json_schema = isinstance(response_format, Mapping)
+        name = schema.get("title", "answer") if is_json_schema else getattr(response_format, "__name__", "answer")
         self.output = OutputForm(schema, str(name))
 
     async def ask(self, model: ChatModel, request: ModelRequest, runtime: Runtime[Any]) -> Any:
-        """Request an answer and parse it. Raises ModelAnswerInvalid if it is still invalid after a few attempts."""
+        """Request an answer, and return it parsed: an instance of the class, or plain JSON for a JSON Schema.
+
+        Raises ModelAnswerInvalid if the model refuses to answer, or if none of `ATTEMPTS` answers is valid.
+        """
         messages = list(request.messages)
         if messages and messages[-1].role == "assistant":
             messages.append(Message(_ANSWER_NOW))
@@ -46,7 +49,7 @@ class StructuredOutput:
             response = await ask(model, request, runtime, position=position, show=False)
             if response.finish_reason == "refused":
                 raise _final_error(f"The model refused to answer as {self.output.name!r}: {response.text[:200]}")
-            if response.finish_reason == "length":  # even if it happens to be valid JSON
+            if response.finish_reason == "length":  # invalid even if it happens to be valid JSON
                 problem = _CUT_OFF
             else:
                 try:
@@ -60,12 +63,12 @@ class StructuredOutput:
         )
 
 
-def _value_schema(source: Any) -> ValueSchema:
-    """Return the schema of a `response_format`. Raises InvalidConfig if it cannot be used as one."""
+def _value_schema(response_format: Any) -> ValueSchema:
+    """Return the schema of a `response_format`. Raises InvalidConfig if it has no schema."""
     cause: Exception | None = None
     try:
-        if isinstance(source, Mapping | type) or get_origin(source) is not None:
-            return ValueSchema(source)
+        if isinstance(response_format, Mapping | type) or get_origin(response_format) is not None:
+            return ValueSchema(response_format)
     except MissingLibrary:
         raise
     except UnusableSchema as error:
@@ -73,12 +76,12 @@ def _value_schema(source: Any) -> ValueSchema:
     except Exception as error:
         cause = error
     raise InvalidConfig(
-        f"response_format is {source!r}. Pass a pydantic model, a dataclass, a TypedDict or a JSON Schema."
+        f"response_format is {response_format!r}. Pass a pydantic model, a dataclass, a TypedDict or a JSON Schema."
     ) from cause
 
 
 def _final_error(message: str) -> ModelAnswerInvalid:
-    """Return the error after the last attempt, which retry policies do not retry."""
+    """Return an error that is marked as final, so that retry policies do not run the task again."""
     error = ModelAnswerInvalid(message)
     error.is_final = True
     return error

@@ -1,6 +1,6 @@
-"""A supervisor: an agent that delegates work to other agents by tools, and continues with their results.
+"""A supervisor: an agent that delegates work to other agents with handoff tools, and continues with their results.
 
-supervisor -> the agents to which it hands over, concurrently -> supervisor ... until it hands over to none
+supervisor -> the agents to which it hands over, concurrently -> supervisor -> ... until it hands over to no agent
 """
 
 from __future__ import annotations
@@ -10,7 +10,14 @@ from typing import Any, Literal, get_args
 
 from statewright.agents.agent import as_tool
 from statewright.agents.prebuilt.handoff import DEFAULT_PREFIX, Handoff, HandoffTool, handoffs_in, tool_name
-from statewright.agents.prebuilt.member import MESSAGES, Member, MemberOutput, check_agents, share_notes, stored_types
+from statewright.agents.prebuilt.member import (
+    MESSAGES,
+    Member,
+    MemberOutput,
+    add_memory_notes_field,
+    check_agents,
+    stored_types,
+)
 from statewright.agents.prebuilt.react import AgentState, create_agent
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, suggestion
@@ -21,7 +28,7 @@ from statewright.state import read_schema
 from statewright.store import Store
 
 OutputMode = Literal["last_message", "full_history"]
-"""The messages of an agent that are added to the conversation: the last one, or all."""
+"""Which messages of an agent are added to the conversation: the last one, or all."""
 
 
 def create_supervisor(
@@ -43,14 +50,14 @@ def create_supervisor(
     name: str = "team",
     **options: Any,
 ) -> CompiledGraph:
-    """Create a graph in which a supervisor delegates: `invoke({"messages": [...]})` returns the conversation.
+    """Create a graph in which a supervisor delegates work: `invoke({"messages": [...]})` returns the conversation.
 
-    The supervisor is a `create_agent` with `model`, `prompt`, `tools`, `response_format` and `supervisor_options`, and
-    with a tool `<handoff_tool_prefix>_<agent>` for each agent, unless `tools` has a handoff tool for it. If one answer
-    hands over to several agents, they run concurrently. An agent sees only its task, or the whole conversation if it
-    got no task. The run ends with an answer that hands over to no agent. Without `add_handoff_messages` the
-    conversation does not contain the handoffs. `options` are those of `StateGraph.compile`. Raises InvalidConfig for
-    invalid agents and names.
+    The supervisor is created by `create_agent` from `model`, `prompt`, `tools`, `response_format` and
+    `supervisor_options`. It gets a tool `<handoff_tool_prefix>_<agent>` for each agent for which `tools` has no handoff
+    tool. If one answer hands over to several agents, they run concurrently. An agent sees only the task that it was
+    given, or the whole conversation if it was given none. The run ends when the supervisor gives an answer without a
+    handoff. With `add_handoff_messages=False` the conversation does not contain the handoffs. `options` are those of
+    `StateGraph.compile`. Raises InvalidConfig for invalid agents and names.
     """
     if output_mode not in get_args(OutputMode):
         raise InvalidConfig(
@@ -71,7 +78,7 @@ def create_supervisor(
         **(supervisor_options or {}),
     )
     schema = read_schema(state_schema if state_schema is not None else AgentState)
-    share_notes(schema, [supervisor, *members.values()])
+    add_memory_notes_field(schema, [supervisor, *members.values()])
     supervisor_node = _SupervisorNode(Member(supervisor, schema), shows_handoffs=add_handoff_messages)
     graph = StateGraph(schema, context_schema=context_schema).allow_types(
         *stored_types([supervisor, *members.values()])
@@ -88,9 +95,9 @@ def create_supervisor(
 
 
 def _handoff_tools(agents: Iterable[str], own_tools: Sequence[Any], prefix: str) -> list[HandoffTool]:
-    """Return a new handoff tool for each agent without one among `own_tools`.
+    """Return a new handoff tool for each agent for which `own_tools` has none.
 
-    Raises InvalidConfig for a tool that hands over to an unknown agent, and for duplicate tool names.
+    Raises InvalidConfig for a handoff tool that names an agent that is not in `agents`, and for duplicate tool names.
     """
     own = [tool for tool in own_tools if isinstance(tool, HandoffTool)]
     names = list(agents)
@@ -126,11 +133,14 @@ class _SupervisorNode:
         output = await self.member.call(state)
         handoffs = handoffs_in(output.messages)
         messages = output.messages if self._shows_handoffs else _without_handoffs(handoffs, output.messages)
-        return [output.to_report(messages), Command[Any](goto=_handoff_sends(handoffs) or END)]
+        return [output.to_subgraph_result(messages), Command[Any](goto=_handoff_sends(handoffs) or END)]
 
 
 def _handoff_sends(handoffs: Sequence[Handoff]) -> list[Send]:
-    """Return the calls of agents, in order: one for each task, and one for each agent without a task."""
+    """Return the sends that call the agents, in order.
+
+    There is one send for each handoff with a task. Several handoffs to an agent without a task become a single send.
+    """
     sends: list[Send] = []
     for handoff in handoffs:
         send = Send(handoff.to, handoff.task)
@@ -157,28 +167,34 @@ def _without_handoffs(
 
 
 class _WorkerNode:
-    """The node of an agent that reports to a supervisor."""
+    """The node of an agent to which a supervisor delegates work."""
 
-    def __init__(self, member: Member, supervisor: str, mode: OutputMode, *, shows_handoffs: bool) -> None:
+    def __init__(self, member: Member, supervisor: str, output_mode: OutputMode, *, shows_handoffs: bool) -> None:
         self._member = member
         self._supervisor = supervisor
-        self._mode = mode
+        self._output_mode = output_mode
         self._shows_handoffs = shows_handoffs
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
-        """Run the agent on the task of a handoff, or on a state, and return the messages to add."""
+        """Run the agent, and return the messages to add to the conversation.
+
+        `state` is the task of a handoff, possibly empty, or the whole state.
+        """
         output = await self._member.call(self._member_input(state, runtime.state) if isinstance(state, str) else state)
-        messages = [*(output.messages if self._mode == "full_history" else self._last_message(output))]
+        messages = [*(output.messages if self._output_mode == "full_history" else self._last_message(output))]
         if self._shows_handoffs:
             messages.extend(self._handback_messages(runtime.idempotency_key))
-        return output.to_report(messages)
+        return output.to_subgraph_result(messages)
 
     def _member_input(self, task: str, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the state on which the agent runs: with its task as the only message, if it has one."""
+        """Return the input of the agent: the state, in which the task replaces all messages unless it is empty."""
         return {**state, MESSAGES: [Message(task, name=self._supervisor)]} if task else state
 
     def _last_message(self, output: MemberOutput) -> list[Message | RemoveMessage]:
-        """Return the last message, if any. A tool result becomes an assistant message, since its call is not kept."""
+        """Return the last message, if there is one, in a list.
+
+        A tool result becomes an assistant message, because the conversation does not contain its call.
+        """
         last = output.last
         if last is None:
             return []
@@ -187,7 +203,10 @@ class _WorkerNode:
         return [Message(last.text, "assistant", last.id, self._member.name)]
 
     def _handback_messages(self, key: str) -> list[Message]:
-        """Return messages that hand back to the supervisor, whose model might continue a final assistant message."""
+        """Return a tool call and a result that hand back to the supervisor; `key` makes the id of the call unique.
+
+        Without them the conversation could end with an assistant message, which the supervisor's model might continue.
+        """
         call = ToolCall(f"back-{key}", tool_name(self._supervisor, "transfer_back_to"))
         text = f"Handed back to {self._supervisor}."
         return [

@@ -1,6 +1,6 @@
-"""A swarm: agents that share a conversation, of which one is active and may hand over to another.
+"""A swarm: agents that share a conversation. One agent is active, and may hand the conversation over to another.
 
-The active agent is part of the state, and also starts the next turn of the thread.
+The state has the name of the active agent, which also answers the next user message of the thread.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from statewright.agents.prebuilt.handoff import Handoff, handoff_tools, handoffs_in
-from statewright.agents.prebuilt.member import Member, check_agents, share_notes, stored_types
+from statewright.agents.prebuilt.member import Member, add_memory_notes_field, check_agents, stored_types
 from statewright.agents.prebuilt.react import AgentState
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, UnknownTarget, suggestion
@@ -24,7 +24,7 @@ class SwarmState(AgentState, total=False):
     """The state of a swarm. A custom state needs at least `messages`."""
 
     active_agent: str
-    """The agent that is active now, and that starts the next turn."""
+    """The name of the active agent, which also answers the next user message."""
 
 
 def create_swarm(
@@ -38,34 +38,39 @@ def create_swarm(
     name: str = "swarm",
     **options: Any,
 ) -> CompiledGraph:
-    """Create a graph of agents that hand a conversation over to each other by tools of `create_handoff_tool`.
+    """Create a graph of agents that hand the conversation over to each other with tools made by `create_handoff_tool`.
 
-    `default_active_agent` starts the first turn of a thread, `active_agent` of the state the later ones. Agents share
-    the whole conversation. Of several handoffs in one answer the first is followed, and the others are reported to the
-    model as errors. Tools that return a Command for the parent graph work too. `options` are those of
-    `StateGraph.compile`. Raises InvalidConfig for invalid agents, and for handoffs to unknown agents.
+    `default_active_agent` names the agent that answers the first user message of a thread. Later messages are answered
+    by the agent that was active last; the field `active_agent` of the state has its name. All agents see the whole
+    conversation. If one answer of a model contains several handoffs, only the first is made, and the results of the
+    others become errors in the conversation. A tool may also hand over by returning a Command for the parent graph.
+    `options` are those of `StateGraph.compile`.
+
+    Raises InvalidConfig for invalid agents, and for handoff tools that name an agent that is not in the swarm.
     """
     members = check_agents(agents, owner=f"Swarm {name!r}")
     if default_active_agent not in members:
         hint = suggestion(default_active_agent, members, noun="Agents")
-        raise InvalidConfig(f"Swarm {name!r} starts with {default_active_agent!r}, which is not an agent of it. {hint}")
+        raise InvalidConfig(
+            f"default_active_agent of swarm {name!r} is {default_active_agent!r}, which is not one of its agents. "
+            f"{hint}"
+        )
     for agent in members.values():
         _check_handoffs(agent, [*members])
     schema = _build_schema(state_schema)
-    share_notes(schema, members.values())
+    add_memory_notes_field(schema, members.values())
     graph = StateGraph(schema, context_schema=context_schema).allow_types(*stored_types(members.values()))
     for agent in members.values():
         member = Member(agent, schema)
-        others = [other for other in members if other != agent.name]
-        graph.add_node(
-            agent.name, _SwarmNode(member, [*members]), destinations=[*others, END], metadata=member.metadata()
-        )
+        other_names = [name for name in members if name != agent.name]
+        node = _SwarmNode(member, [*members])
+        graph.add_node(agent.name, node, destinations=[*other_names, END], metadata=member.metadata())
 
     def active_agent(state: Any) -> str:
         active = state.get("active_agent") or default_active_agent
         if active not in members:
             hint = suggestion(str(active), members, noun="Agents")
-            raise InvalidConfig(f"active_agent is {active!r}, which is not an agent of swarm {name!r}. {hint}")
+            raise InvalidConfig(f"active_agent is {active!r}, which is not one of the agents of swarm {name!r}. {hint}")
         return active
 
     graph.add_conditional_edges(START, active_agent, {member: member for member in members})
@@ -73,7 +78,7 @@ def create_swarm(
 
 
 def _check_handoffs(agent: CompiledGraph, names: Sequence[str]) -> None:
-    """Raise InvalidConfig if an agent hands over to an unknown agent, or to itself."""
+    """Raise InvalidConfig if a handoff tool of an agent names the agent itself, or an agent that is not in `names`."""
     for tool in handoff_tools(agent):
         if tool.agent_name not in names:
             hint = suggestion(tool.agent_name, names, noun="Agents")
@@ -96,26 +101,30 @@ def _build_schema(state_schema: Any) -> StateSchema:
 class _SwarmNode:
     """The node of one agent of a swarm."""
 
-    def __init__(self, member: Member, names: Sequence[str]) -> None:
+    def __init__(self, member: Member, agent_names: Sequence[str]) -> None:
         self._member = member
-        self._names = names
+        self._agent_names = agent_names
 
     async def __call__(self, state: Any) -> list[Any]:
         output = await self._member.call(state)
         handoffs = handoffs_in(output.messages)
         if not handoffs:
-            return [output.to_report(output.messages, active_agent=self._member.name), Command[Any](goto=END)]
+            result = output.to_subgraph_result(output.messages, active_agent=self._member.name)
+            return [result, Command[Any](goto=END)]
         target = handoffs[0].to
-        if target not in self._names:
-            raise UnknownTarget(self._member.name, target, self._names, via="a handoff")
+        if target not in self._agent_names:
+            raise UnknownTarget(self._member.name, target, self._agent_names, via="a handoff")
         messages = _with_refusals(handoffs[1:], target, output.messages)
-        return [output.to_report(messages, active_agent=target), Command[Any](goto=target)]
+        return [output.to_subgraph_result(messages, active_agent=target), Command[Any](goto=target)]
 
 
 def _with_refusals(
     refused: Sequence[Handoff], target: str, messages: Sequence[Message | RemoveMessage]
 ) -> list[Message | RemoveMessage]:
-    """Return the messages, with errors in place of the results of the refused handoffs."""
+    """Return the messages, in which the results of the refused handoffs are replaced by errors.
+
+    `target` is the agent that takes over.
+    """
     call_ids = {handoff.message.tool_call_id for handoff in refused}
     error = f"Error: only one agent can take over, and {target} does."
     return [

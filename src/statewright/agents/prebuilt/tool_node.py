@@ -23,17 +23,19 @@ from statewright.runtime.concurrency.private_loop import run_on_this_thread
 T = TypeVar("T")
 
 ErrorHandling = bool | str | Callable[[Exception], str] | type[Exception] | tuple[type[Exception], ...]
-"""The handling of errors of tools: True reports them to the model, False raises them; a string, or a function of the
-error, is the text to report; error types select the errors to report."""
+"""How to handle the exceptions that tools raise. True reports them to the model, and False raises them. A string is the
+text to report in their place; a function gets the exception and returns the text to report. With exception types, only
+exceptions of these types are reported, and others are raised."""
 _SPECIAL_ANSWERS: Final = (Command, *RESULTS)
-"""The types of answers of tools that are not converted to text."""
+"""The types of tool answers that are not converted to text."""
 
 
 class ToolNode:
-    """A node that makes tool calls concurrently. Its input is a state with messages, or one call as that of a Send.
+    """A node that makes tool calls concurrently.
 
-    A tool may return text, JSON values, a message, or a Command. Each call is retried separately. With
-    `handle_tool_errors=False` an error of a tool fails the run; invalid calls are always reported to the model.
+    Its input is a state whose last message has tool calls, or a single ToolCall from a Send. `messages_key` is the
+    field of the state with the messages. A tool may return text, JSON values, a message, or a Command. Each call is
+    retried separately. For `handle_tool_errors` see ErrorHandling; invalid calls are always reported to the model.
     """
 
     def __init__(
@@ -48,10 +50,13 @@ class ToolNode:
         self.messages_key = messages_key
         self._tools = tuple(tools)
         self.tools_by_name: Mapping[str, Tool] = _tools_by_name(map(as_tool, self._tools))
-        self._handling = handle_tool_errors
+        self._error_handling = handle_tool_errors
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
-        """Make one call, and return its result as a message, with the Commands of the tool; several become tasks."""
+        """Make the requested call, and return an update with its result, and the Commands that the tool returned.
+
+        If there is not exactly one requested call, return a Command that starts a task of this node for each.
+        """
         call = self._single_call(state, runtime)
         return call if isinstance(call, Command) else await self._call_tool(call, runtime)
 
@@ -66,7 +71,7 @@ class ToolNode:
         return run_on_this_thread(self._call_tool, call, runtime, control=runtime.control)
 
     def _single_call(self, state: Any, runtime: Runtime[Any]) -> ToolCall | Command[Any]:
-        """Return the call to make; if there is not exactly one, a Command with a task for each."""
+        """Return the call to make; if there is not exactly one, a Command that starts a task for each."""
         if isinstance(state, ToolCall):
             return state
         calls = requested_calls(state, self.messages_key)
@@ -86,23 +91,26 @@ class ToolNode:
 
     def _handle_error(self, call: ToolCall, context: ToolContext, error: Exception) -> Message:
         """Return the message that reports an error to the model, or raise the error."""
-        handling = self._handling
+        handling = self._error_handling
         if isinstance(error, WrongCall):
             return failure_message(call, context, error)
-        is_kind = isinstance(handling, type | tuple)
-        if handling is False or (is_kind and not isinstance(error, cast("type[Exception]", handling))):
+        has_types = isinstance(handling, type | tuple)
+        if handling is False or (has_types and not isinstance(error, cast("type[Exception]", handling))):
             raise error
         text = handling if isinstance(handling, str) else None
-        if not is_kind and callable(handling):
+        if not has_types and callable(handling):  # an exception type is callable too
             text = handling(error)
         return failure_message(call, context, error, text)
 
     def _convert_answer(self, call: ToolCall, context: ToolContext, answer: Any) -> Any:
-        """Convert an answer to an update with the result, and Commands."""
+        """Convert a tool's answer to an update with the call's result, followed by the Commands in the answer.
+
+        A list with Commands or messages consists of several answers; any other list is a single answer.
+        """
         items = cast("list[Any]", answer) if isinstance(answer, list) else []
-        parts: list[Any] = items if any(isinstance(item, _SPECIAL_ANSWERS) for item in items) else [answer]
+        answers: list[Any] = items if any(isinstance(item, _SPECIAL_ANSWERS) for item in items) else [answer]
         commands = _commands_in(answer)
-        messages = [answer_message(call, context, part) for part in parts if not isinstance(part, Command)]
+        messages = [answer_message(call, context, item) for item in answers if not isinstance(item, Command)]
         if not messages and not any(self._answers_call(call, command) for command in commands):
             messages = [answer_message(call, context, None)]
         if not commands:
@@ -121,8 +129,8 @@ class ToolNode:
 
 
 def _commands_in(answer: Any) -> list[Command[Any]]:
-    parts = cast("list[Any]", answer) if isinstance(answer, list) else [answer]
-    return [part for part in parts if isinstance(part, Command)]
+    items = cast("list[Any]", answer) if isinstance(answer, list) else [answer]
+    return [item for item in items if isinstance(item, Command)]
 
 
 def _tools_by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
@@ -157,5 +165,5 @@ def requested_calls(state: Any, messages_key: str = "messages") -> Sequence[Tool
 
 
 def tools_condition(state: Any, messages_key: str = "messages") -> str:
-    """Return the node after the model: `tools` if it requested tool calls, else the end."""
+    """Return the node to run after the model: `tools` if the model requested tool calls, else END."""
     return "tools" if requested_calls(state, messages_key) else END

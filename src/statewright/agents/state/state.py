@@ -1,4 +1,4 @@
-"""The state shared by the agents of a network: typed data, the results so far, and the initial messages."""
+"""The state shared by the agents of a network: typed data, the initial messages, and the results so far."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ Formatter = Callable[[AgentResult], Iterable[Message]]
 
 
 class State(Generic[T]):
-    """The state of a network, or of an agent alone.
+    """The state of a network, or of an agent that is run alone.
 
-    `data` is a mapping, an instance of a dataclass or pydantic model, or such a class; `schema` is the TypedDict with
-    the fields of a mapping. Results named `user` are the user's turns; `turns` includes them, `results` does not.
+    `data` is a mapping, an instance of a dataclass or of a pydantic model, or a class; `schema` is the TypedDict that
+    declares the fields of a mapping. A result whose `agent_name` is `user` is a message of the user; the property
+    `turns` has such results, and the property `results` does not.
     """
 
     injected_as: ClassVar = "state"
@@ -47,12 +48,12 @@ class State(Generic[T]):
 
     @property
     def data(self) -> T:
-        """The mutable data, with its fields as attributes; those of a mapping are keys, too."""
+        """The mutable data. Its fields are attributes; the fields of a mapping are keys too."""
         return self._data
 
     @property
     def messages(self) -> list[Message]:
-        """The initial messages of the conversation."""
+        """The initial messages of the conversation, before all turns."""
         return list(self._messages)
 
     @property
@@ -74,11 +75,14 @@ class State(Generic[T]):
         self._turns.append(result)
 
     def set_results(self, results: Iterable[AgentResult]) -> None:
-        """Replace all results."""
+        """Replace all turns, including the user's."""
         self._turns = list(results)
 
     def format_history(self, formatter: Formatter | None = None) -> list[Message]:
-        """Return the conversation to send to a model: the initial messages, and those of each turn."""
+        """Return the conversation to send to a model: the initial messages, and the messages of each turn.
+
+        `formatter` converts a turn to messages; by default, its messages are returned unchanged.
+        """
         format_turn = formatter or result_messages
         return [*self._messages, *(message for turn in self._turns for message in format_turn(turn))]
 
@@ -96,13 +100,16 @@ class State(Generic[T]):
         turns: Iterable[AgentResult],
         thread_id: str | None,
     ) -> State[Any]:
-        """Return a state with the data in a graph's state; values are copied when they are first read."""
+        """Return a state whose data has these values from the state of a graph.
+
+        Values are not changed: the data copies them.
+        """
         state = cast("State[Any]", cls(messages=messages, results=turns, thread_id=thread_id))
         state.data_schema, state._data = data_schema, data_schema.build(values)
         return state
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state as plain JSON, with its thread id. Raises InvalidConfig for data that JSON cannot hold."""
+        """Return the state as plain JSON, with its thread id. Raises InvalidConfig if JSON cannot express the data."""
         return {
             "data": {name: _to_json_value(name, value) for name, value in field_values(self._data).items()},
             "messages": [message.to_dict() for message in self._messages],
@@ -112,7 +119,10 @@ class State(Generic[T]):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], data: type[T] | None = None) -> State[T]:
-        """Return the state in the output of `to_json`; `data` is the class of its data. Raises InvalidConfig."""
+        """Return the state from the output of `to_json`. `data` is the class of its data, if it has one.
+
+        Raises InvalidConfig for any other value.
+        """
         try:
             fields: Any = value.get("data") or {}
             results = [AgentResult.from_json(result) for result in value.get("results", value.get("_results", ()))]
@@ -135,7 +145,7 @@ class State(Generic[T]):
 
 
 def _to_json_value(name: str, value: Any) -> Any:
-    """Convert a value to plain JSON; infinite numbers and NaN become None, as in the answers of tools."""
+    """Convert a value to plain JSON. NaN and infinities become None, as in the answers of tools."""
     try:
         return json.loads(to_json(value, inf_nan_mode="null"))
     except (PydanticSerializationError, ValueError) as error:
@@ -148,5 +158,5 @@ def result_messages(result: AgentResult) -> Sequence[Message]:
 
 
 def user_turn(message: Message) -> AgentResult:
-    """Return the user's message as a turn."""
+    """Return a turn with the user's message."""
     return AgentResult(agent_name=USER, messages=[message], created_at=datetime.now(UTC), id=message.id)

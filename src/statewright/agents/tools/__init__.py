@@ -1,4 +1,4 @@
-"""Tools: functions with a schema that models may call, and the context of a call."""
+"""Tools: functions with a schema that models may call, and the context that a tool gets when it is called."""
 
 from statewright.agents.tools.answers import as_text, content_parts
 from statewright.agents.tools.calling import as_json, call_tool

@@ -1,4 +1,4 @@
-"""Convert the answers of tools: to text, or to message parts with images and audio; and read iterators in them."""
+"""Convert the answers of tools to text or to message parts with images and audio, and read the iterators in answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from statewright.runtime.concurrency.worker_threads import call_in_thread
 
 
 def as_text(value: Any) -> str:
-    """Return text unchanged, and anything else as JSON."""
+    """Return text unchanged, and any other value as JSON text, or as `str` renders it if JSON cannot express it."""
     if isinstance(value, str):
         return value
     try:
@@ -22,7 +22,7 @@ def as_text(value: Any) -> str:
         pass
     try:
         return str(value)
-    except Exception:  # an integer with thousands of digits, or an error in a user-defined class
+    except Exception:  # an integer with thousands of digits, or an error in `__str__` of a user-defined class
         return f"<{type(value).__name__}>"
 
 
@@ -30,10 +30,11 @@ def as_text(value: Any) -> str:
 
 
 def content_parts(answer: Any) -> list[dict[str, Any]] | None:
-    """Return the message parts for an answer that is a list of parts with images or audio; None for other answers.
+    """Return an answer that is a list of parts, including images or audio, as message parts; None for other answers.
 
-    The parts are mappings, as the tools of MCP servers return them: `{"type": "image", "data": <base64>, "mime_type":
-    ...}`, `audio` likewise, and `text`. Other parts are converted to text, as JSON.
+    The parts of the answer are mappings, as the tools of MCP servers return them: `{"type": "image", "data": <base64>,
+    "mime_type": ...}`, the same with the type `audio`, and `{"type": "text", "text": ...}`. Other parts are converted
+    to text, as JSON.
     """
     if not isinstance(answer, list) or not answer:
         return None
@@ -48,7 +49,7 @@ def _is_part(part: Any) -> bool:
 
 
 def _is_file(part: Mapping[str, Any]) -> bool:
-    """Return True for an image, audio, or the content of a resource."""
+    """Return True for an image, audio, or the binary content of a resource."""
     if part["type"] == "resource":
         return isinstance(part.get("blob"), str)
     return part["type"] in ("image", "audio") and isinstance(part.get("data"), str)
@@ -70,7 +71,7 @@ def _convert_part(part: Mapping[str, Any]) -> dict[str, Any]:
 # -- iterators
 
 MAX_VALUES: Final = 100_000
-"""Maximum number of values that iterators yield: an endless generator would use up all memory."""
+"""Maximum number of values that are read from iterators, because an endless generator would use up all memory."""
 MAX_TEXT: Final = 10_000_000
 """Maximum characters and bytes of all values together, far more than any model can read."""
 _MAX_DEPTH: Final = 20
@@ -79,10 +80,10 @@ _SCALARS: Final = (str, int, float, bool, type(None), bytes)
 
 
 async def read_iterators(tool: str, answer: Any, *, in_place: bool = False) -> Any:
-    """Return an answer with its iterators replaced by their values; unchanged if it has none.
+    """Return an answer in which iterators are replaced by their values; the same object if it has no iterators.
 
-    Reading a plain iterator runs the tool's code, on a worker thread, or with `in_place` on the current thread. Raises
-    ToolError for too many values, and the errors of the iterators.
+    Reading a plain iterator runs the tool's code, so it is read on a worker thread; with `in_place`, on the current
+    thread. Raises ToolError for too many values, and the errors of the iterators.
     """
     with IteratorReader(tool) as reader:
         if isinstance(answer, AsyncIterable):
@@ -94,7 +95,10 @@ async def read_iterators(tool: str, answer: Any, *, in_place: bool = False) -> A
 
 
 class IteratorReader:
-    """Reads the iterators of one call. After its `with` block, a thread that still reads a generator stops."""
+    """Reads the iterators in the answer of one tool call.
+
+    At the end of its `with` block, a worker thread that is still reading an iterator stops after the current value.
+    """
 
     def __init__(self, tool: str) -> None:
         self._tool = tool
@@ -109,11 +113,11 @@ class IteratorReader:
         self._is_closed = True
 
     def read_call(self, call: Callable[[], Any]) -> Any:
-        """Call a function, and return its answer as `read` returns it."""
+        """Call a function, and return its answer with iterators replaced as by `read`."""
         return self.read(call())
 
     def read(self, answer: Any) -> Any:
-        """Return an answer with its plain iterators replaced by tuples; unchanged if it has none."""
+        """Return an answer in which plain iterators are replaced by tuples; the same object if it has none."""
         return self._read_nested(answer, 0)
 
     async def read_async(self, values: AsyncIterable[Any]) -> list[Any]:
@@ -139,7 +143,7 @@ class IteratorReader:
         return [self._read_nested(value, depth + 1) for value in cast("list[Any]", answer)]
 
     def _read_iterator(self, values: Iterator[Any], depth: int) -> tuple[Any, ...]:
-        """Return all values as a tuple: a list that a tool returns may mean several answers, see ToolNode."""
+        """Return all values as a tuple, because a list may stand for several answers (see ToolNode)."""
         items: list[Any] = []
         try:
             for value in values:
@@ -165,7 +169,7 @@ class IteratorReader:
 def _holds_iterator(answer: Any) -> bool:
     """Return True for an iterator, or for a list or mapping that contains one."""
     seen: set[int] = set()
-    """The ids of visited lists and mappings, which may contain each other."""
+    """The ids of the lists and mappings that were visited, since they may contain themselves."""
     stack: list[Any] = [answer]
     while stack:
         value = stack.pop()

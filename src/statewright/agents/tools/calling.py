@@ -1,10 +1,12 @@
 """Call tools, for workflows (`call_tool`) or at the request of models (`answer_call`).
 
-The answer of `call_tool` is plain JSON without credentials. An exception of the tool is raised unchanged, with a note
-that names the tool, so that retry policies can decide by its type. See `docs/decisions/0026-tools.md`.
+`call_tool` returns plain JSON in which credentials are masked. An exception of the tool is raised unchanged, with a
+note that names the tool, so that retry policies can decide by the type of the exception. See
+`docs/decisions/0026-tools.md`.
 
-A model's call is always answered by a message. Wrong arguments, exceptions, timeouts, and answers that cannot be
-written as JSON are reported to the model, which may try something else. Only faults of the run itself are raised.
+The result of a call that a model requested is always a message. Wrong arguments, exceptions, timeouts, and answers that
+cannot be written as JSON are reported to the model, which may try something else. Only errors of the run itself are
+raised.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ async def call_tool(
 ) -> Any:
     """Call a tool and return its answer as text or plain JSON. Answers of the types in `kept` are returned unchanged.
 
-    An iterator is replaced by its values, and a message by its content unless messages are kept. Raises ToolError for a
-    wrong call, and the errors of the tool.
+    An iterator is replaced by a list of its values, and a message by its content unless `kept` has Message. Raises
+    ToolError for a wrong call, and the errors of the tool. Secrets in an error are masked, see `mask_error`.
     """
     masked_error: Exception | None = None
     try:
@@ -50,16 +52,17 @@ async def call_tool(
             if not isinstance(error, ToolError):
                 add_note(error, f"Raised by tool {tool.name!r}.")
             raise
-    # Raised after the `except` block, so that the error with the secret does not become the context of this one.
+    # Raised after the `except` block, so that the original error, which contains a secret, does not become the context
+    # of the masked error.
     add_note(masked_error, f"Raised by tool {tool.name!r}.")
     raise masked_error
 
 
 def as_json(tool: str, answer: Any) -> Any:
-    """Convert an answer to text or plain JSON.
+    """Convert the answer of the tool named `tool` to text or plain JSON.
 
-    Dataclasses and pydantic models become mappings; infinite numbers and NaN become None. Raises ToolError for values
-    that JSON cannot express.
+    Dataclasses and pydantic models become mappings; NaN and infinities become None. Raises ToolError for values that
+    JSON cannot express.
     """
     if isinstance(answer, str):
         return encodable_text(str(answer))
@@ -77,37 +80,42 @@ def as_json(tool: str, answer: Any) -> Any:
 def mask_error(error: Exception, credentials: Credentials) -> Exception | None:
     """Return an equivalent error with its secrets masked; None if it contains no secret.
 
-    Retry policies treat it like the original, since connection errors and HTTP statuses are preserved.
+    Retry policies treat it like the original, because it preserves HTTP statuses, and the types of connection and
+    timeout errors. Other errors become ToolErrors.
     """
     if not credentials.appear_in(full_text(error)):
         return None
     text = credentials.hidden_in(f"{type(error).__name__}: {error}")
     if (status := status_of(error)) is not None:
         return HttpError(text, status=status, retry_after=getattr(error, "retry_after", None))
-    for kind in (ConnectionError, TimeoutError):
-        if isinstance(error, kind):
-            return kind(text)
+    for error_class in (ConnectionError, TimeoutError):
+        if isinstance(error, error_class):
+            return error_class(text)
     return ToolError(text)
 
 
-# -- calls of a model
+# -- calls that a model requested
 
 T = TypeVar("T")
 _RUN_FAULTS: Final = (RunError, StorageError, InternalError)
 """Errors of the run itself, which are not reported to models."""
 _YES: Final = frozenset({"y", "yes", "approve", "approved", "accept", "ok", "true"})
+"""The texts that approve a call."""
 RESULTS: Final = (Message, ToolResult)
-"""The types of answers that are results already, and are not converted to JSON."""
+"""The types of tool answers that already have the form of a call's result, and are not converted to JSON."""
 MAX_LOGGED_ERROR: Final = 200
-"""Maximum characters of an error in the log."""
+"""Maximum characters of an error in the log of the run."""
 
 
 class ModelRetry(Exception):
-    """Raised by a tool to report to the model what to correct in its next attempt."""
+    """An error that a tool raises to tell the model what to correct in its next attempt."""
 
 
 async def run_guarded(answer: Awaitable[T], call: ToolCall) -> T:
-    """Await the answer of a call. Converts SystemExit, and cancellations by the tool itself, to ToolError."""
+    """Await and return the answer of a tool call.
+
+    Raises ToolError if the tool raises SystemExit, or cancels itself although its task is not being cancelled.
+    """
     try:
         return await answer
     except SystemExit as error:
@@ -119,7 +127,7 @@ async def run_guarded(answer: Awaitable[T], call: ToolCall) -> T:
 
 
 def _is_being_cancelled() -> bool:
-    """Return True if the cancellation of the current task was requested."""
+    """Return True if the current task is being cancelled."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no event loop, so nothing can be cancelled
@@ -128,9 +136,10 @@ def _is_being_cancelled() -> bool:
 
 
 async def answer_call(call: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Message:
-    """Make a call and return its result as a message; the message of a failure has `metadata={"status": "error"}`.
+    """Make a call and return its result as a message. If the call fails, the message has `{"status": "error"}` in its
+    metadata.
 
-    Raises only errors of the run itself, such as a lost lease or an exhausted budget.
+    Only errors of the run itself are raised, such as a lost lease or an exhausted budget.
     """
     try:
         answer = await run_tool_call(call, tools, context, kept=RESULTS)
@@ -140,9 +149,10 @@ async def answer_call(call: ToolCall, tools: Mapping[str, Tool], context: ToolCo
 
 
 def answer_message(call: ToolCall, context: ToolContext, answer: Any) -> Message:
-    """Return the message with the answer of a tool; an answer that is a message gets the id of the call.
+    """Return the answer of a tool as a message, which has the id of the call.
 
-    Images and audio become parts of the message; everything else becomes text.
+    Images and audio become parts of the message; everything else becomes text. An answer that is a message keeps its
+    content. The call is recorded in the log of the run.
     """
     if isinstance(answer, ToolResult):
         answer = answer.to_message()
@@ -157,7 +167,10 @@ def answer_message(call: ToolCall, context: ToolContext, answer: Any) -> Message
 
 
 def failure_message(call: ToolCall, context: ToolContext, error: Exception, text: str | None = None) -> Message:
-    """Return the message that reports a failed call to the model. Raises errors of the run itself."""
+    """Return the message that reports an error to the model: `text`, or by default the text of the error.
+
+    The call is recorded in the log of the run. An error of the run itself is raised instead.
+    """
     if isinstance(error, _RUN_FAULTS):
         raise error
     if text is None:
@@ -170,7 +183,11 @@ def failure_message(call: ToolCall, context: ToolContext, error: Exception, text
 async def run_tool_call(
     call: ToolCall, tools: Mapping[str, Tool], context: ToolContext, *, kept: tuple[type, ...] = ()
 ) -> Any:
-    """Make a call, after approval if required, and return the answer. Raises ToolError, and the errors of the tool."""
+    """Make a call, after approval if that is required, and return the answer; for `kept` see `call_tool`.
+
+    Raises WrongCall for an invalid or refused call, ToolError if it takes longer than the tool's timeout, and the
+    errors of the tool.
+    """
     if call.invalid is not None:
         excerpt = call.invalid[:MAX_LOGGED_ERROR]
         raise WrongCall(f"The arguments of tool {call.name!r} are not a JSON object: {excerpt!r}.")
@@ -186,22 +203,23 @@ async def run_tool_call(
         try:
             async with limit:
                 call_context = context
-                if part is not None and context.runtime is not None:  # the runtime is bound to the nested attempt
+                # The call is a nested attempt of its own, so it needs the runtime of that attempt.
+                if part is not None and context.runtime is not None:
                     runtime = get_runtime()
                     call_context = replace(context, runtime=runtime, stream_writer=runtime.stream_writer)
                 return await run_guarded(call_tool(tool, arguments, context=call_context, kept=kept), call)
         except TimeoutError as error:
             if not limit.expired():
-                raise  # by the tool itself
+                raise  # the tool itself raised it
             if part is not None:
-                part.abandoned = True  # a plain function keeps running, but its later steps are rejected
+                part.abandoned = True  # a plain function continues on its thread, but its later steps are rejected
             raise ToolError(
                 f"Tool {call.name!r} took longer than {options.timeout} seconds and was abandoned."
             ) from error
 
 
 def check_saveable(call: ToolCall, update: Any, runtime: Runtime[Any]) -> None:
-    """Raise ToolError for an update that cannot be saved: the model gets the error, and the run does not fail."""
+    """Raise ToolError for an update that cannot be saved, so that the error is reported to the model."""
     try:
         runtime.check_saveable(update)
     except SerdeError as error:
@@ -209,24 +227,24 @@ def check_saveable(call: ToolCall, update: Any, runtime: Runtime[Any]) -> None:
 
 
 def tool_options(tool: Tool) -> ToolOptions:
-    """Return the options of a tool; the defaults for a tool without options."""
+    """Return the options of a tool; the default options for a tool that has none."""
     return getattr(tool, "options", None) or ToolOptions()
 
 
 def _describe_error(error: BaseException) -> str:
-    """Return the type and the text of an error; of a group, also those of the errors in it."""
+    """Return the type and the text of an error. For an exception group, the errors in it are described too."""
     text = _error_text(error)
     if isinstance(error, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
         text = f"{text}: {'; '.join(map(_describe_error, inner))}"
-    kind = type(cast("object", error)).__name__
-    return f"{kind}: {text}" if text else kind
+    class_name = type(cast("object", error)).__name__
+    return f"{class_name}: {text}" if text else class_name
 
 
 def _error_text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # an error in a user-defined class
+    except Exception:  # raised by `__str__` of a user-defined class
         return ""
 
 
@@ -238,7 +256,7 @@ def _result_message(
 
 
 def _record_call(call: ToolCall, context: ToolContext, error: str | None) -> None:
-    """Record a call in the log of the run, if there is a log."""
+    """Record a call in the log of the run, if there is one; `error` is the text of a failure."""
     if context.runtime is not None and context.runtime.is_recorded:
         agent = getattr(context.agent, "name", None)
         excerpt = error[:MAX_LOGGED_ERROR] if error is not None else None
@@ -250,9 +268,10 @@ def _record_call(call: ToolCall, context: ToolContext, error: str | None) -> Non
 
 
 def _approved_arguments(call: ToolCall, tool: Tool, context: ToolContext) -> Mapping[str, Any]:
-    """Return the approved arguments of a call. Raises ToolError if they are invalid, or the call is refused.
+    """Ask for approval if the call needs it, and return the arguments with which to make the call.
 
-    The question contains the arguments as the tool reads them: a string that the tool reads as true is shown as true.
+    The question shows the arguments as the tool will get them, for example true for the string "true" if the tool takes
+    a bool. Raises WrongCall if the arguments are invalid or the call is refused.
     """
     validate = getattr(tool, "checked", None)
     arguments: Mapping[str, Any] = validate(call.arguments) if validate is not None else call.arguments
@@ -270,7 +289,7 @@ def _approved_arguments(call: ToolCall, tool: Tool, context: ToolContext) -> Map
 
 
 class ApprovalDecision(TypedDict):
-    """The decision about a call that needs approval."""
+    """The answer to the question whether a call is approved."""
 
     approved: bool
     arguments: NotRequired[dict[str, Any]]
@@ -280,9 +299,10 @@ class ApprovalDecision(TypedDict):
 
 
 def read_decision(answer: Any) -> tuple[bool, Mapping[str, Any] | None, str]:
-    """Return whether a call is approved, the arguments to use if they are replaced, and the reason for a refusal.
+    """Return whether a call is approved, the arguments that replace the model's or None, and the reason for a refusal.
 
-    A decision is a bool; text, of which any but a "yes" is the reason for a refusal; or an ApprovalDecision.
+    The answer is a bool, an ApprovalDecision, or text. A text such as "yes" approves the call; any other text is the
+    reason for a refusal.
     """
     if isinstance(answer, str):
         is_approved = answer.strip().lower() in _YES

@@ -1,6 +1,7 @@
-"""Functions as tools: described by their docstring and annotations, or handlers described by a schema.
+"""Functions as tools.
 
-A handler gets all arguments as one value.
+A ToolFunction is described by its docstring and its annotations. A HandlerTool is described by a schema, and its
+handler gets all arguments as one value.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from statewright.runtime.concurrency.worker_threads import call_in_thread
 
 
 class _CallableTool:
-    """A tool that calls a function. Plain functions are called, and generators read, on worker threads."""
+    """A tool that calls a function. Plain functions are called on worker threads, where generators are read too."""
 
     def __init__(
         self, name: str, description: str, function: Callable[..., Any], options: ToolOptions, *, can_write: bool
     ) -> None:
-        """`can_write` means that the function can write to the state, so that its calls must be made in order."""
+        """`can_write` means that the function can write to the state; its calls are then made in order by default."""
         self.name = name
         self.description = description
         self.options = options
@@ -36,6 +37,7 @@ class _CallableTool:
         self._function = function
 
     async def _call(self, context: ToolContext, /, *args: Any, **kwargs: Any) -> Any:
+        """Call the function, and return its answer with iterators replaced by their values."""
         with IteratorReader(self.name) as reader:
             call = partial(reader.read_call, partial(self._function, *args, **kwargs))
             return await call_function(call, self._function, in_place=context.in_place)
@@ -47,8 +49,8 @@ class _CallableTool:
 class ToolFunction(_CallableTool):
     """A function as a tool, described by its name, docstring and annotations.
 
-    Injected parameters, see `injected`, are not arguments of the tool. Calling the object calls the function. Raises
-    ToolError for a function whose arguments JSON cannot express.
+    Injected parameters (see the module `injected`) are not arguments of the tool. Calling the object calls the
+    function. Raises ToolError for a function whose arguments JSON cannot express.
     """
 
     def __init__(
@@ -68,25 +70,28 @@ class ToolFunction(_CallableTool):
         super().__init__(name, description, function, options or ToolOptions(), can_write=can_write)
         self.parameters: Mapping[str, Any] = self._signature.schema
         self.never_from_context = frozenset(never_from_context)
-        """Arguments that a workflow must write explicitly, since it does not fill them from its context."""
+        """The names of arguments that a workflow must set explicitly, and never fills from its context."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._function(*args, **kwargs)
 
     def checked(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the arguments as the tool reads them, defaults included, as plain JSON. Raises ToolError."""
+        """Return the arguments as the function will get them, including defaults, as plain JSON.
+
+        Raises ToolError for wrong arguments.
+        """
         return self._signature.normalize(arguments)
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
-        """Return the answer of the function. Raises ToolError for wrong arguments, and errors of the function."""
+        """Call the function and return its answer. Raises ToolError for wrong arguments, and errors of the function."""
         return await self._call(context, **self._signature.read(arguments), **self._signature.injected_kwargs(context))
 
 
 async def call_function(call: Callable[[], Any], function: Callable[..., Any], *, in_place: bool = False) -> Any:
-    """Call a function and return its answer. Plain functions are called on a worker thread.
+    """Call `function` by calling `call`, which has its arguments, and return its answer.
 
-    With `in_place` all functions are called on the current thread, which has no running event loop: an awaitable answer
-    runs on a private one.
+    Plain functions are called on a worker thread. With `in_place` all functions are called on the current thread, on
+    which no event loop is running; an awaitable answer is then awaited on a private event loop.
     """
     if in_place:
         answer = call()
@@ -126,7 +131,7 @@ def tool(
     in_order: bool | None = None,
     return_direct: bool = False,
 ) -> Any:
-    """Decorate a function to make it a tool, with or without options; see ToolOptions.
+    """Decorate a function to make it a tool, as `@tool` or as `@tool(...)` with options; see ToolOptions.
 
     Raises ToolError for a function whose arguments JSON cannot express.
     """
@@ -174,7 +179,7 @@ def read_docstring(text: str | None) -> Docstring:
 
 
 def _add_argument_line(parameters: dict[str, str], line: str) -> None:
-    """Add a line of an `Args:` section: a new argument, or the continuation of the last one."""
+    """Add a line of an `Args:` section, which begins a new argument or continues the last one."""
     match = _ARGUMENT.match(line)
     is_continuation = len(line) - len(line.lstrip()) > 4
     if match and not (is_continuation and parameters):
@@ -196,7 +201,7 @@ _NO_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "
 class HandlerTool(_CallableTool):
     """A tool that passes all validated arguments to a handler as one value.
 
-    Calls of a handler that takes the context are made in order by default, since it can write to the state.
+    A handler that takes the context can write to the state, so its calls are made in order by default.
     """
 
     def __init__(
@@ -212,12 +217,15 @@ class HandlerTool(_CallableTool):
         self.parameters: Mapping[str, Any] = self._schema.schema if self._schema is not None else _NO_ARGUMENTS
 
     def checked(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the arguments as the handler gets them, defaults included, as plain JSON. Raises ToolError."""
+        """Return the arguments as the handler will get them, including defaults, as plain JSON.
+
+        Raises ToolError for wrong arguments.
+        """
         value = self._read(arguments)
         return self._schema.to_json(value) if self._schema is not None else value
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
-        """Return the answer of the handler. Raises ToolError for wrong arguments, and errors of the handler."""
+        """Call the handler and return its answer. Raises ToolError for wrong arguments, and errors of the handler."""
         extra = (context,) if self._takes_context else ()
         return await self._call(context, self._read(arguments), *extra)
 
@@ -247,8 +255,8 @@ def create_tool(
     """Create a tool from a name, a schema and a handler.
 
     `parameters` is a pydantic model, a TypedDict or a dataclass, of which the handler gets an instance; or a JSON
-    Schema of an object, for which it gets a dict; or None for no arguments. For the options see ToolOptions. Raises
-    ToolError for an invalid name or schema.
+    Schema of an object, for which the handler gets a dict; or None if there are no arguments. For the options see
+    ToolOptions. Raises ToolError for an invalid name or schema.
     """
     options = ToolOptions(
         approve=approve, timeout=timeout, strict=strict, in_order=in_order, return_direct=return_direct

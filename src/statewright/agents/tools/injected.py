@@ -1,13 +1,13 @@
-"""Injected parameters of tools, which are hidden from the model and filled by the runtime.
+"""Injected parameters of tools: parameters that the model does not see, and whose values the runtime supplies.
 
-They are recognised by their annotation: `ToolContext`, `Runtime`, `State`, `NetworkRun`, or `Annotated` with one of the
-markers below. LangGraph's `ToolRuntime`, LangChain's `RunnableConfig`, and the markers of both are equivalent. They are
-recognised by the names of their classes, so that neither package is imported. In functions, parameters named `network`,
-`state`, `store` and `runtime` are injected too if they have no annotation, or Any; with another annotation, such as
-`state: str`, they are ordinary arguments.
+A parameter is injected because of its annotation: `ToolContext`, `Runtime`, `Store`, `State`, `NetworkRun`, or
+`Annotated` with one of the markers below. LangGraph's `ToolRuntime`, LangChain's `RunnableConfig`, and the markers of
+both packages are accepted too, and are recognised by the names of their classes, so that neither package is imported.
+In functions, a parameter named `network`, `state`, `store` or `runtime` is also injected if it has no annotation, or
+the annotation Any. With any other annotation, such as `state: str`, it is an ordinary argument.
 
-A parameter without a value keeps its default, or gets None if its annotation allows None. Otherwise the run fails,
-since the model could not correct this.
+If there is no value for an injected parameter, it keeps its default, or gets None if its annotation allows None.
+Otherwise the run fails, because the model could not correct this.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from statewright.state import type_adapter
 from statewright.store import Store
 
 _CONFIG_KEYS: Final = ("tags", "metadata", "callbacks", "recursion_limit", "max_concurrency", "configurable")
-"""The keys of a RunnableConfig that are copied from the config of the run."""
+"""The keys that a RunnableConfig gets from the config of the run."""
 
 
 def runnable_config(context: ToolContext) -> Any:
@@ -62,10 +62,10 @@ def runnable_config(context: ToolContext) -> Any:
     }
 
 
-def tool_runtime(kind: Any, context: ToolContext) -> Any:
-    """Return an instance of LangGraph's ToolRuntime, or of the subclass `kind`; MISSING outside of a run.
+def tool_runtime(cls: Any, context: ToolContext) -> Any:
+    """Return an instance of `cls`, which is LangGraph's ToolRuntime or a subclass; MISSING outside of a run.
 
-    Versions of the class have different fields: those that are unknown here keep their defaults.
+    The fields of ToolRuntime depend on its version. Fields that are unknown here keep their defaults.
     """
     config = runnable_config(context)
     if config is MISSING:
@@ -80,14 +80,14 @@ def tool_runtime(kind: Any, context: ToolContext) -> Any:
         "tools": list(context.tools),
         "execution_info": context.execution_info,
     }
-    names = {field.name for field in dataclasses.fields(kind) if field.init}
-    return kind(**{name: value for name, value in values.items() if name in names})
+    names = {field.name for field in dataclasses.fields(cls) if field.init}
+    return cls(**{name: value for name, value in values.items() if name in names})
 
 
 # -- markers and sources
 
-Fill = Callable[[ToolContext], Any]
-"""Returns the value of a parameter in one call; MISSING if there is none."""
+ReadValue = Callable[[ToolContext], Any]
+"""Returns the value of an injected parameter from the context of a call; MISSING if there is none."""
 _MARKER_MODULES: Final = (f"{__name__}.", "langchain.", "langchain_core.", "langgraph.", "statewright.langchain.")
 """The prefixes of the modules whose classes are recognised by name."""
 
@@ -97,6 +97,7 @@ class InjectedState:
     """Marks a parameter that gets the agent's state, or a copy of one of its fields."""
 
     field: str | None = None
+    """The name of the field; None for the whole state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,30 +107,35 @@ class InjectedStore:
 
 @dataclass(frozen=True, slots=True)
 class InjectedToolCallId:
-    """Marks a parameter that gets the id of the call."""
+    """Marks a parameter that gets the id of the tool call."""
 
 
 @dataclass(frozen=True, slots=True)
 class InjectedSource:
-    """The source of the value of one injected parameter."""
+    """The source of the values of one injected parameter."""
 
-    fill: Fill
+    read_value: ReadValue
     changes_state: bool = False
     """True if the tool can write to the state through the value, so that its calls must be made in order."""
     needs: str = ""
-    """A description of the value, for the error if it is missing."""
+    """A description of the value, for the error that is raised if there is none."""
     remedy: str = ""
-    """The remedy, for the same error."""
+    """The remedy that this error suggests."""
     has_default: bool = False
+    """True if the parameter has a default."""
     accepts_none: bool = False
+    """True if the annotation of the parameter allows None."""
     is_state: bool = False
-    """True if the value contains the state or one of its fields, which LangChain's tools get in LangChain's form."""
+    """True if the value contains the state or one of its fields. LangChain tools get it with LangChain messages."""
     state_class: Any = None
-    """The pydantic model or dataclass to convert the state to."""
+    """The pydantic model or dataclass to which the state is converted; None to pass the state as it is."""
 
-    def value(self, tool: str, parameter: str, context: ToolContext) -> Any:
-        """Return the value; MISSING to use the default. Raises InvalidConfig if there is neither."""
-        value = self.fill(context)
+    def resolve_value(self, tool: str, parameter: str, context: ToolContext) -> Any:
+        """Return the value of the parameter; MISSING if it should keep its default.
+
+        Raises InvalidConfig if it has neither a value nor a default, or if the state does not fit its annotation.
+        """
+        value = self.read_value(context)
         if value is not MISSING:
             return value if self.state_class is None else self._as_class(tool, parameter, value)
         if self.has_default:
@@ -170,7 +176,7 @@ def _read_context(name: str, context: ToolContext) -> Any:
 
 _FROM_NODE: Final = "Call it from a node of a graph."
 _FROM_AGENT: Final = "Call it from an agent or a ToolNode."
-_BY_NAME: Final[Mapping[str, InjectedSource]] = {
+_SOURCE_BY_NAME: Final[Mapping[str, InjectedSource]] = {
     "network": _source_in_context(
         "network", "the run of a network", "Call it from an agent of a Network.", changes_state=True
     ),
@@ -181,19 +187,20 @@ _BY_NAME: Final[Mapping[str, InjectedSource]] = {
 _CONFIG: Final = InjectedSource(runnable_config, needs="the config of the run", remedy=_FROM_NODE)
 _CALL_ID: Final = _source_in_context("tool_call_id", "the id of a model's call", _FROM_AGENT)
 _CONTEXT: Final = InjectedSource(lambda context: context, changes_state=True)  # it gives access to the state
-_BY_CLASS: Final[Mapping[Any, InjectedSource]] = {
+_SOURCE_BY_CLASS: Final[Mapping[Any, InjectedSource]] = {
     ToolContext: _CONTEXT,
-    Runtime: _BY_NAME["runtime"],
-    Store: _BY_NAME["store"],
+    Runtime: _SOURCE_BY_NAME["runtime"],
+    Store: _SOURCE_BY_NAME["store"],
 }
 
 
 def injected_sources(
     tool: str, parameters: Iterable[inspect.Parameter], *, by_name: bool = True
 ) -> dict[str, InjectedSource]:
-    """Return the sources of the injected parameters of a tool. With `by_name=False` only annotations count.
+    """Return the sources of a tool's injected parameters, by parameter name.
 
-    Raises ToolError for a parameter whose only marker is LangChain's InjectedToolArg, and that has no default.
+    With `by_name=False`, parameters are not injected because of their names. Raises ToolError for a parameter without a
+    default whose only marker is LangChain's InjectedToolArg, which does not tell what to inject.
     """
     sources = {parameter.name: _injected_source(tool, parameter, by_name) for parameter in parameters}
     return {name: source for name, source in sources.items() if source is not None}
@@ -204,7 +211,7 @@ def _injected_source(tool: str, parameter: inspect.Parameter, by_name: bool) -> 
     types, markers = split_hint(hint)
     has_default = parameter.default is not inspect.Parameter.empty
     if hint in (inspect.Parameter.empty, Any):
-        source = _BY_NAME.get(parameter.name) if by_name else None
+        source = _SOURCE_BY_NAME.get(parameter.name) if by_name else None
     else:
         sources = (_source_of_marker(marker, types) for marker in markers)
         source = next(filter(None, sources), None) or _source_of_class(types)
@@ -225,14 +232,15 @@ def _injected_source(tool: str, parameter: inspect.Parameter, by_name: bool) -> 
 
 
 def split_hint(hint: Any) -> tuple[list[Any], list[Any]]:
-    """Return the types in a hint, and the markers on them, at any depth of unions and Annotated."""
+    """Return the types and the markers in a type hint, at any depth of unions and Annotated."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         types, markers = split_hint(args[0])
         return types, [*args[1:], *markers]
     if origin in (Union, UnionType):
         members = [split_hint(arg) for arg in args]
-        return [kind for types, _ in members for kind in types], [marker for _, own in members for marker in own]
+        all_types = [member_type for types, _ in members for member_type in types]
+        return all_types, [marker for _, markers in members for marker in markers]
     return [hint], []
 
 
@@ -242,7 +250,7 @@ def _source_of_marker(marker: Any, types: Iterable[Any]) -> InjectedSource | Non
             field = getattr(marker, "field", None) if not isinstance(marker, type) else None
             return _state_source(types) if not field else _state_field_source(str(field))
         case "InjectedStore":
-            return _BY_NAME["store"]
+            return _SOURCE_BY_NAME["store"]
         case "InjectedToolCallId":
             return _CALL_ID
         case _:
@@ -250,30 +258,35 @@ def _source_of_marker(marker: Any, types: Iterable[Any]) -> InjectedSource | Non
 
 
 def _marker_name(value: Any) -> str | None:
-    """Return the name of the marker, or LangChain's or LangGraph's class, that a class or an instance derives from."""
+    """Return the name of the injectable class from which a class, or the class of an instance, derives.
+
+    It is the name of a marker, of RunnableConfig or of ToolRuntime; None if the class derives from none of these.
+    """
     classes: tuple[type[Any], ...] = (value if isinstance(value, type) else type(value)).__mro__
     names = (cls.__name__ for cls in classes if f"{cls.__module__}.".startswith(_MARKER_MODULES))
-    return next((name for name in names if name.startswith("Injected") or name in _BY_FOREIGN_CLASS), None)
+    return next((name for name in names if name.startswith("Injected") or name in _SOURCE_BY_FOREIGN_CLASS), None)
 
 
 def _source_of_class(types: Iterable[Any]) -> InjectedSource | None:
-    """Return the source for the first of the types that has one, itself or by a base class; None if none has."""
-    classes = [kind for part in types if isinstance(kind := get_origin(part) or part, type)]
-    source = next((_BY_CLASS[kind] for kind in classes if kind in _BY_CLASS), None)
+    """Return the source for the first of the types that is injectable; None if none of them is."""
+    classes = [cls for hint in types if isinstance(cls := get_origin(hint) or hint, type)]
+    source = next((_SOURCE_BY_CLASS[cls] for cls in classes if cls in _SOURCE_BY_CLASS), None)
     if source is not None:
         return source
-    for kind in classes:
-        build_source = _BY_FOREIGN_CLASS.get(_marker_name(kind) or "")
+    for cls in classes:
+        build_source = _SOURCE_BY_FOREIGN_CLASS.get(_marker_name(cls) or "")
         if build_source is not None:
-            return build_source(kind)
-    # State and NetworkRun are in modules that import this one, so they name their source themselves.
-    name = next((name for kind in classes if (name := getattr(kind, "injected_as", None)) is not None), None)
-    return _BY_NAME[name] if name is not None else None
+            return build_source(cls)
+    # State and NetworkRun are in modules that import this one, so these classes name their source themselves.
+    name = next((name for cls in classes if (name := getattr(cls, "injected_as", None)) is not None), None)
+    return _SOURCE_BY_NAME[name] if name is not None else None
 
 
-_BY_FOREIGN_CLASS: Final[Mapping[str, Callable[[Any], InjectedSource]]] = {
-    "RunnableConfig": lambda kind: _CONFIG,
-    "ToolRuntime": lambda kind: replace(_BY_NAME["runtime"], fill=partial(tool_runtime, kind), is_state=True),
+_SOURCE_BY_FOREIGN_CLASS: Final[Mapping[str, Callable[[Any], InjectedSource]]] = {
+    "RunnableConfig": lambda cls: _CONFIG,
+    "ToolRuntime": lambda cls: replace(
+        _SOURCE_BY_NAME["runtime"], read_value=partial(tool_runtime, cls), is_state=True
+    ),
 }
 
 
@@ -281,10 +294,10 @@ _BY_FOREIGN_CLASS: Final[Mapping[str, Callable[[Any], InjectedSource]]] = {
 
 
 def _state_source(types: Iterable[Any]) -> InjectedSource:
-    """Return the source of the state, converted to the pydantic model or dataclass among the types, if there is one."""
-    classes = (kind for kind in types if isinstance(kind, type))
+    """Return the source of the whole state, which is converted if the types have a pydantic model or a dataclass."""
+    classes = (cls for cls in types if isinstance(cls, type))
     with_fields = (cls for cls in classes if hasattr(cls, "model_fields") or dataclasses.is_dataclass(cls))
-    return replace(_BY_NAME["state"], is_state=True, state_class=next(with_fields, None))
+    return replace(_SOURCE_BY_NAME["state"], is_state=True, state_class=next(with_fields, None))
 
 
 def _state_field_source(field: str) -> InjectedSource:

@@ -1,4 +1,8 @@
-"""Validation of values that models write: arguments by the signature of a function, any value by a class or schema."""
+"""Validation of values that models write.
+
+`Signature` validates arguments by the signature of a function; `ValueSchema` validates any value by a class or a JSON
+Schema.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +24,15 @@ from statewright.errors import ToolError, suggestion
 from statewright.state import modern_typeddict, type_adapter
 
 _MAX_QUOTED: Final = 100
-"""Maximum characters of a quoted value."""
+"""Maximum characters of a value that an error quotes."""
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 
 
 class Signature:
-    """The parameters of a function: injected ones, and arguments with their JSON Schema."""
+    """The parameters of a function: injected parameters; and arguments, with their JSON Schema."""
 
     def __init__(self, tool: str, function: Callable[..., Any], descriptions: Mapping[str, str]) -> None:
+        """`tool` is the name of the tool, and `descriptions` has the descriptions of arguments by name."""
         self._tool = tool
         parameters = _parameters_of(tool, function)
         self._injected = injected_sources(tool, parameters)
@@ -42,16 +47,22 @@ class Signature:
         return any(source.changes_state for source in self._injected.values())
 
     def injected_kwargs(self, context: ToolContext) -> dict[str, Any]:
-        """Return the values of the injected parameters. Raises InvalidConfig for one with no value and no default."""
-        values = {name: source.value(self._tool, name, context) for name, source in self._injected.items()}
+        """Return the values of the injected parameters, without those that keep their defaults.
+
+        Raises InvalidConfig for a parameter that has neither a value nor a default.
+        """
+        values = {name: source.resolve_value(self._tool, name, context) for name, source in self._injected.items()}
         return {name: value for name, value in values.items() if value is not MISSING}
 
     def normalize(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments as the function reads them, defaults included, as plain JSON. Raises WrongCall."""
+        """Return the arguments as the function will get them, including defaults, as plain JSON.
+
+        Raises WrongCall for invalid arguments.
+        """
         return self._validated(arguments).model_dump(mode="json", by_alias=True, serialize_as_any=True, fallback=str)
 
     def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments converted to the types of the function. Raises WrongCall with all problems."""
+        """Return the arguments converted to the types of the parameters. Raises WrongCall with all problems."""
         validated = self._validated(arguments)
         values = {
             name: getattr(validated, _field_name(index))
@@ -62,7 +73,7 @@ class Signature:
 
     def _validated(self, arguments: Mapping[str, Any]) -> BaseModel:
         for name in self._injected:
-            if name in arguments:  # with **kwargs too, injected values cannot be overwritten
+            if name in arguments:  # even a function with **kwargs must not get an injected value from the model
                 raise WrongCall(
                     self._refusal_message([{"type": "extra_forbidden", "loc": (name,), "input": arguments[name]}])
                 )
@@ -81,7 +92,7 @@ class Signature:
         if error["type"] == "missing":
             return f"{name!r} is missing"
         if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
-            # Without the list of all arguments, which the message has anyway.
+            # The list of all arguments is removed from the hint, because the message ends with it anyway.
             hint = suggestion(name, self._names, noun="Arguments").split("Arguments:")[0].rstrip(" ?")
             return f"argument {name!r} does not exist{f' ({hint}?)' if hint else ''}"
         return f"{name!r} is {repr(error['input'])[:_MAX_QUOTED]}: {error['msg']}"
@@ -117,13 +128,18 @@ def _is_var_keyword(parameter: inspect.Parameter) -> bool:
 
 
 def _build_model(tool: str, parameters: list[inspect.Parameter], descriptions: Mapping[str, str]) -> type[BaseModel]:
-    """Build a model of the arguments. Their names are aliases of numbered fields, since one may be `schema`."""
+    """Build a pydantic model of the arguments.
+
+    Its fields are numbered, and the names of the arguments are their aliases, because an argument may have the name of
+    an attribute of pydantic models, such as `schema`.
+    """
     var_keyword = next(filter(_is_var_keyword, parameters), None)
     named = [parameter for parameter in parameters if not _is_var_keyword(parameter)]
     fields: dict[str, Any] = {
         _field_name(index): _field_definition(parameter, descriptions) for index, parameter in enumerate(named)
     }
-    # Language models write numbers in place of strings, and templates render numbers as strings: both are accepted.
+    # Numbers are accepted for strings, because language models sometimes write numbers in place of strings; and strings
+    # for numbers, because templates render numbers as strings.
     config = ConfigDict(extra="forbid" if var_keyword is None else "allow", coerce_numbers_to_str=True)
     try:
         return create_model("Arguments", __base__=_base_model(var_keyword, config), **fields)
@@ -132,7 +148,7 @@ def _build_model(tool: str, parameters: list[inspect.Parameter], descriptions: M
 
 
 def _base_model(var_keyword: inspect.Parameter | None, config: ConfigDict) -> type[BaseModel]:
-    """Return a base model, which validates extra arguments by the annotation of `**kwargs`, if there is one."""
+    """Return the base class of the model, which validates extra arguments by the annotation of `**kwargs`, if any."""
     if var_keyword is None or var_keyword.annotation in (inspect.Parameter.empty, Any):
         return type("Arguments", (BaseModel,), {"model_config": config})
     hints = {"__pydantic_extra__": dict[str, modern_typeddict(var_keyword.annotation)]}
@@ -144,24 +160,25 @@ def _field_name(index: int) -> str:
 
 
 def _field_definition(parameter: inspect.Parameter, descriptions: Mapping[str, str]) -> tuple[Any, Any]:
+    """Return the annotation and the FieldInfo of the model's field for a parameter."""
     is_unannotated = parameter.annotation is inspect.Parameter.empty
-    kind: Any = Any if is_unannotated else modern_typeddict(parameter.annotation)
-    if _is_text(kind):
-        kind = Annotated[kind, BeforeValidator(_to_text)]
+    hint: Any = Any if is_unannotated else modern_typeddict(parameter.annotation)
+    if _is_text(hint):
+        hint = Annotated[hint, BeforeValidator(_to_text)]
     default: Any = ... if parameter.default is inspect.Parameter.empty else parameter.default
     options: dict[str, Any] = {"description": descriptions[parameter.name]} if parameter.name in descriptions else {}
-    return kind, Field(default, alias=parameter.name, **options)
+    return hint, Field(default, alias=parameter.name, **options)
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(hint: Any) -> bool:
     """Return True for the annotation of a parameter that takes only strings, or strings and None."""
-    if get_origin(kind) is Annotated:
-        return _is_text(get_args(kind)[0])
-    return kind is str or (get_origin(kind) in (Union, UnionType) and set(get_args(kind)) == {str, NoneType})
+    if get_origin(hint) is Annotated:
+        return _is_text(get_args(hint)[0])
+    return hint is str or (get_origin(hint) in (Union, UnionType) and set(get_args(hint)) == {str, NoneType})
 
 
 def _to_text(value: Any) -> Any:
-    """Convert a mapping, list or bool to text: a template that is only a placeholder yields the value itself."""
+    """Convert a mapping, list or bool to text: a template that is a single placeholder yields the value itself."""
     return as_text(value) if isinstance(value, dict | list | bool) else value
 
 
@@ -173,9 +190,9 @@ def _build_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _describe_argument(name: str, schema: Mapping[str, Any]) -> str:
-    kind = _type_name(schema["properties"][name])
+    type_name = _type_name(schema["properties"][name])
     is_optional = name not in schema.get("required", ())
-    return f"{name} ({kind}{', optional' if is_optional else ''})"
+    return f"{name} ({type_name}{', optional' if is_optional else ''})"
 
 
 def _type_name(schema: Mapping[str, Any]) -> str:
@@ -186,11 +203,11 @@ def _type_name(schema: Mapping[str, Any]) -> str:
     return str(schema.get("type", "anything" if "$ref" not in schema else "object"))
 
 
-# -- values of any schema
+# -- values of any kind
 
 
 class ValueSchema:
-    """A JSON Schema, a pydantic model, a dataclass or a TypedDict, by which values are validated.
+    """Validates values by a JSON Schema, a pydantic model, a dataclass or a TypedDict.
 
     Raises UnusableSchema for an invalid JSON Schema, and pydantic's errors for a class that pydantic does not support.
     """
@@ -205,24 +222,28 @@ class ValueSchema:
             self.schema = cast("dict[str, Any]", self._adapter.json_schema())
 
     def read(self, value: Any) -> Any:
-        """Return a valid value, as an instance of the class if there is one. Raises ValueError with all problems."""
+        """Return a value converted to an instance of the class; with a JSON Schema, return it unchanged.
+
+        Raises ValueError with all problems of an invalid value.
+        """
         if self._adapter is not None:
-            return _read(self._adapter.validate_python, value)
+            return _validate(self._adapter.validate_python, value)
         problems = "; ".join(_error_path(error) + str(error.message) for error in self._validator.iter_errors(value))
         if problems:
             raise ValueError(problems)
         return value
 
     def read_json(self, text: str) -> Any:
-        """Like `read`, for a value as JSON text."""
-        return self.read(json.loads(text)) if self._adapter is None else _read(self._adapter.validate_json, text)
+        """Like `read`, for a value that is written as JSON text."""
+        return self.read(json.loads(text)) if self._adapter is None else _validate(self._adapter.validate_json, text)
 
     def to_json(self, value: Any) -> Any:
         """Convert a value that `read` returned to plain JSON."""
         return value if self._adapter is None else self._adapter.dump_python(value, mode="json")
 
 
-def _read(validate: Callable[[Any], Any], value: Any) -> Any:
+def _validate(validate: Callable[[Any], Any], value: Any) -> Any:
+    """Validate a value with a function of pydantic. Raises ValueError with all problems of an invalid value."""
     try:
         return validate(value)
     except ValidationError as error:
@@ -230,5 +251,6 @@ def _read(validate: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _error_path(error: Any) -> str:
+    """Return the path of the invalid part of a value, with a colon; an empty string for the whole value."""
     path = ".".join(map(str, error.instance_path))
     return f"{path}: " if path else ""

@@ -1,7 +1,7 @@
-"""The port of tools; the context, the credentials and the options of their calls; and their errors.
+"""The port of tools, and what belongs to a tool call: its context, credentials, options and errors.
 
-Templates, models and logs must not receive credentials: their repr has no values, and they are masked in the answers
-and errors of tools.
+Templates, models and logs must not receive credentials. Therefore the repr of credentials does not show their values,
+and the values are masked in the answers and errors of tools.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from statewright.store import Store
 
 
 class Credentials(Mapping[str, Any]):
-    """The credentials of an integration, for one call of a tool."""
+    """The credentials of an integration, by name, for one tool call."""
 
     __slots__ = ("_secrets", "_values", "alias")
 
@@ -47,7 +47,7 @@ class Credentials(Mapping[str, Any]):
         raise TypeError("Credentials cannot be pickled or copied: they must not be stored or sent anywhere.")
 
     def keep_secret(self, text: str) -> None:
-        """Mask this text too, for example because it is derived from a secret."""
+        """Mask `text` too, for example because it is derived from a secret."""
         self._secrets.add(text)
 
     def appear_in(self, text: str) -> bool:
@@ -55,7 +55,7 @@ class Credentials(Mapping[str, Any]):
         return self._secrets.occur_in(text)
 
     def hidden_in(self, value: Any) -> Any:
-        """Return a text, or a JSON value, with its secrets masked."""
+        """Return text, or a JSON value, with the secrets in it masked."""
         return self._secrets.mask_json(value)
 
 
@@ -68,28 +68,28 @@ def _discard(_: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """The context of one tool call, for functions with a parameter of this annotation."""
+    """The context of one tool call. A function gets it through a parameter that is annotated with this class."""
 
     credentials: Credentials = field(default_factory=lambda: NO_CREDENTIALS)
     """The credentials of the tool's integration; empty if it has none."""
     stream_writer: Callable[[Any], None] = _discard
     """Writes a value to the stream of the run."""
     idempotency_key: str | None = None
-    """A key that is the same for every attempt at the call, for services that support idempotency keys."""
+    """A key that is the same in all attempts at the call, for services that support idempotency keys."""
     tool_call_id: str | None = None
-    """The id of the model's tool call; None if no model requested it."""
+    """The id of the model's tool call; None if no model requested the call."""
     runtime: Runtime[Any] | None = None
     """The runtime of the task that makes the call."""
     state: Any = None
-    """The state of the calling agent: a mapping, or its `State` in a network."""
+    """The state of the agent whose model requested the call: a mapping; in a network, a `State`."""
     network: Any = None
-    """The run of the network, if the agent is in one."""
+    """The NetworkRun, if the agent is in a network."""
     agent: Any = None
     """The agent whose model requested the call."""
     tools: Sequence[Any] = ()
     """All tools that the model may call, as they were passed to a ToolNode."""
     in_place: bool = False
-    """True to call plain functions on the current thread, since no event loop is running there."""
+    """True to call plain functions on the current thread, on which no event loop is running."""
 
     @classmethod
     def for_call(cls, call: ToolCall, runtime: Runtime[Any], **fields: Any) -> ToolContext:
@@ -114,7 +114,7 @@ class ToolContext:
 
     @property
     def config(self) -> Mapping[str, Any] | None:
-        """The config of the run, as nodes get it; None outside of a run."""
+        """The config of the run, as nodes receive it; None outside of a run."""
         return get_config() if self.runtime is not None and current_scope() is not None else None
 
     @property
@@ -126,8 +126,8 @@ class ToolContext:
 class Tool(Protocol):
     """A tool that workflows and models may call with arguments.
 
-    A tool may also have `options`, see ToolOptions; and `in_order = True`: the calls in one answer are then made one
-    after another, each on the state that the previous one left.
+    A tool may have two more attributes. `options` are its ToolOptions. With `in_order = True`, the calls in one answer
+    of a model are made one after another, and each call sees the state that the previous call left.
     """
 
     @property
@@ -136,20 +136,20 @@ class Tool(Protocol):
     def description(self) -> str: ...
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """A JSON Schema of an object: the arguments."""
+        """The JSON Schema of the arguments, which are an object."""
         ...
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
-        """Return the answer. Raises ToolError for wrong arguments, and the errors of the tool itself."""
+        """Make a call, and return the answer. Raises ToolError for wrong arguments, and the errors of the tool."""
         ...
 
 
 # -- options
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-"""The tool names that every provider accepts."""
+"""Matches the tool names that every provider accepts."""
 Approval = bool | Callable[[Mapping[str, Any], ToolContext], bool]
-"""True if a person must approve each call; or a function that decides this from the arguments and the context."""
+"""True if a person must approve each call; or `(arguments, context) -> bool`, which decides this for each call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,17 +158,17 @@ class ToolOptions:
 
     approve: Approval = False
     timeout: float | None = None
-    """Seconds after which a call fails, which is reported to the model."""
+    """Seconds after which a call fails, which is then reported to the model; None for no limit."""
     strict: bool | None = None
     """True if the provider should enforce the schema of the arguments; None leaves it to the provider's adapter."""
     in_order: bool | None = None
-    """True to make calls one after another; by default, those of tools that can write to a network's state."""
+    """True to make the calls in one answer one after another; None to do so if the tool can write to the state."""
     return_direct: bool = False
     """True to end the agent with the answer of the tool, without another model call."""
 
 
 def check_name(name: str) -> str:
-    """Return a valid tool name unchanged. Raises ToolError for any other."""
+    """Return a tool name unchanged if it is valid. Raises ToolError otherwise."""
     if _NAME.fullmatch(name):
         return name
     if ":" in name:
@@ -183,7 +183,7 @@ def check_name(name: str) -> str:
 
 
 def describe_problems(errors: Iterable[Any], root: str = "") -> str:
-    """Return pydantic's list of errors as text; `root` is the name of the value as a whole."""
+    """Return pydantic's list of errors as text. `root` is the name to use for the value as a whole."""
     return "; ".join(f"{'.'.join(map(str, error['loc'])) or root}: {error['msg']}" for error in errors)
 
 
@@ -198,7 +198,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 class WrongCall(ToolError):
-    """An invalid call: the tool does not exist, the arguments are wrong, or the approval was refused."""
+    """A call was not made: the tool does not exist, the arguments are wrong, or the call was not approved."""
 
 
 class HttpError(ToolError):
@@ -207,13 +207,13 @@ class HttpError(ToolError):
     def __init__(self, message: str, *, status: int, retry_after: float | None = None) -> None:
         self.status = status
         self.retry_after = retry_after
-        """The seconds of the service's Retry-After; None if it sent none."""
+        """The seconds in the header Retry-After of the response; None if it has no such header."""
         super().__init__(message)
         if status == 429 or status >= 500:
-            # This fault may be temporary. Retry policies decide about a ToolError by its cause.
+            # The fault may be temporary. Retry policies retry after a ToolError only if its cause may be temporary.
             self.__cause__ = ConnectionError(f"The service is busy or failing (status {status}).")
 
     @property
     def response(self) -> SimpleNamespace:
-        """The status under the attribute of HTTP libraries' errors, for retry policies that look there."""
+        """An object with the status as `status_code`, for retry policies made for the errors of HTTP libraries."""
         return SimpleNamespace(status_code=self.status)

@@ -1,1 +1,1 @@
-"""Adapters to model libraries, and the conversions that adapters share."""
+"""The adapter to LangChain's chat models, and the conversions that all adapters share."""

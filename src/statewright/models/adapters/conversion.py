@@ -1,9 +1,9 @@
 """Conversions that adapters share: output schemas, settings, HTTP statuses and finish reasons.
 
-Every provider accepts an output schema whose root is an object, and whose name consists of letters and digits. OpenAI
-refuses strict schemas whose root is a list, a number, an enum or a union, and LangChain may send the schema as that of
-the arguments of a tool. So any other schema is sent as an object with one field, which holds the answer. Names are
-derived from classes, such as `Box[int]`, and from titles, so invalid characters are replaced.
+Every provider accepts an output schema whose root is an object. OpenAI refuses strict schemas whose root is a list, a
+number, an enum or a union, and LangChain may send the schema as the schema of a tool's arguments, which are an object.
+Therefore any other schema is wrapped: it becomes the schema of the only field of an object. The name of a schema may
+come from a class, such as `Box[int]`, or from a title, so characters that providers refuse are replaced.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statewright.messages import replace
 from statewright.models.model import FinishReason, ModelRequest, ModelResponse, OutputForm
 
 FIELD: Final = "value"
-"""The field of the object around an answer that is not an object itself."""
+"""The only field of the object that wraps an answer that is not itself an object."""
 _MAX_NAME_LENGTH: Final = 64
 _DEFINITIONS: Final = ("$defs", "definitions")
 _ROOT_KEYWORDS: Final = ("$schema", "$id", *_DEFINITIONS)
@@ -25,7 +25,7 @@ _ROOT_KEYWORDS: Final = ("$schema", "$id", *_DEFINITIONS)
 
 
 def provider_form(form: OutputForm) -> OutputForm:
-    """Return an output form in a shape that every provider accepts."""
+    """Return an output form with a name and a schema that every provider accepts; the schema may be wrapped."""
     name = re.sub(r"[^a-zA-Z0-9_-]+", "_", form.name).strip("_")[:_MAX_NAME_LENGTH] or "answer"
     if is_wrapped(form):
         return OutputForm(_wrapped(form.schema), name)
@@ -34,14 +34,14 @@ def provider_form(form: OutputForm) -> OutputForm:
 
 
 def is_wrapped(form: OutputForm | None) -> bool:
-    """Return True if a form does not describe an object, so that it is sent as the field of one."""
+    """Return True if a form does not describe an object, so that `provider_form` wraps it in an object."""
     return form is not None and not _is_object(form.schema, form.schema, seen=frozenset())
 
 
 def unwrapped(response: ModelResponse, form: OutputForm | None) -> ModelResponse:
-    """Return the response without the object that `provider_form` has put around the answer.
+    """Return the response without the object in which `provider_form` wrapped the answer.
 
-    An answer without such an object, for example one that was cut off, is unchanged.
+    An answer that is not such an object, for example because it was cut off, is returned unchanged.
     """
     if not is_wrapped(form):
         return response
@@ -56,7 +56,7 @@ def unwrapped(response: ModelResponse, form: OutputForm | None) -> ModelResponse
 
 
 def without_fence(text: str) -> str:
-    """Return the JSON in an answer, without a Markdown code fence around it."""
+    """Return the text of an answer without the Markdown code fence around it, if there is one."""
     stripped = text.strip()
     if stripped.startswith("```") and stripped.endswith("```"):
         return stripped[3:-3].removeprefix("json").strip()
@@ -64,7 +64,7 @@ def without_fence(text: str) -> str:
 
 
 def _is_object(schema: Mapping[str, Any], root: Mapping[str, Any], *, seen: frozenset[str]) -> bool:
-    """Return True if a schema describes only objects. `seen` are the references that were followed to it."""
+    """Return True if a schema describes only objects. `seen` are the references that led to this schema."""
     if "anyOf" in schema or "oneOf" in schema:
         return False
     if "type" in schema:
@@ -81,6 +81,7 @@ def _is_object(schema: Mapping[str, Any], root: Mapping[str, Any], *, seen: froz
 
 
 def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object whose only field has the given schema."""
     inner = {key: value for key, value in schema.items() if key not in _ROOT_KEYWORDS}
     outer: dict[str, Any] = {
         "type": "object",
@@ -92,21 +93,21 @@ def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
     rebased: dict[str, Any] = _rebased(outer)
     if rebased == outer:
         return outer
-    # The schema refers to its root, which is now a definition.
+    # The schema refers to its root. This is no longer the root, so it becomes a definition.
     rebased["$defs"] = {**rebased.get("$defs", {}), FIELD: rebased["properties"][FIELD]}
     rebased["properties"] = {FIELD: {"$ref": f"#/$defs/{FIELD}"}}
     return rebased
 
 
 def _is_root_reference(reference: Any) -> bool:
-    """Return True for a reference to the root, or to a part of it that is not a definition."""
+    """Return True for a reference to the root, or to a part of the root that is not a definition."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return False
     return reference.removeprefix("#/").partition("/")[0] not in _DEFINITIONS
 
 
 def _rebased(value: Any) -> Any:
-    """Return a schema whose references to the old root refer to the definition that has replaced it."""
+    """Return a schema in which references to the old root refer to the definition that it has become."""
     if isinstance(value, Mapping):
         mapping = cast("Mapping[str, Any]", value)
         changed = {key: _rebased(item) for key, item in mapping.items()}
@@ -120,7 +121,7 @@ def _rebased(value: Any) -> Any:
 
 
 def sampling_settings(request: ModelRequest, *, stop: str = "stop") -> dict[str, Any]:
-    """Return the sampling settings of a request; unset ones are omitted. `stop` is the name of the stop sequences."""
+    """Return the sampling settings of a request that are set. `stop` is the key for the stop sequences."""
     return without_none(
         {
             "temperature": request.temperature,
@@ -133,7 +134,7 @@ def sampling_settings(request: ModelRequest, *, stop: str = "stop") -> dict[str,
 
 
 def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mapping without the keys whose value is None."""
+    """Return a copy of a mapping without the keys whose value is None."""
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -157,8 +158,8 @@ _WORDS: Final[Mapping[FinishReason, str]] = {
     "refused": "content_filter content_filtered refusal safety recitation blocklist prohibited_content spii language "
     "image_safety image_prohibited_content image_recitation guardrail_intervened error_toxic other",
 }
-"""The providers' words for each finish reason, in lower case. Google reports `OTHER` for an answer that it withholds
-without saying why."""
+"""The providers' words for each finish reason, in lower case, separated by spaces. Google reports `OTHER` for an answer
+that it withholds without saying why."""
 _REASONS: Final[Mapping[str, FinishReason]] = {
     word: reason for reason, words in _WORDS.items() for word in words.split()
 }
@@ -172,8 +173,9 @@ def finish_reason_of(word: object) -> FinishReason | None:
 
 
 def find_finish_reason(metadata: Mapping[str, Any]) -> FinishReason | None:
-    """Return the finish reason in a provider's metadata of an answer; None if there is none, or an unknown one."""
-    details: Any = metadata.get("incomplete_details")  # of OpenAI's Responses API, whose status is only `incomplete`
+    """Return the finish reason in the metadata of a provider's answer; None if there is none, or if it is unknown."""
+    # OpenAI's Responses API has the reason here; its `status` is only `incomplete`.
+    details: Any = metadata.get("incomplete_details")
     if isinstance(details, Mapping):
         reason = finish_reason_of(cast("Mapping[str, Any]", details).get("reason"))
         if reason is not None:

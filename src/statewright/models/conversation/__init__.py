@@ -1,1 +1,1 @@
-"""Repair conversations so that every provider accepts them."""
+"""Repair conversations and files in them, so that every provider accepts them."""

@@ -1,10 +1,10 @@
-"""Images and audio in messages, in the form that every provider accepts.
+"""Images and audio in messages, in a form that every provider accepts.
 
-A provider refuses a whole request if it does not know the type of one image, or cannot decode it: a thread with such an
-image could never be continued. So a file that no model accepts is replaced by a note.
+If a provider does not know the type of an image, or cannot decode it, the provider refuses the whole request, and a
+thread with such an image could never be continued. Therefore a file that no model accepts is replaced by a note.
 
-Four image types are accepted. Providers compare the declared type with the data, so the type is read from the first
-bytes where possible, and replaces the declared one. Later faults, such as truncation, are left to the provider.
+Four types of images are accepted. Providers compare the declared type with the data, so the type is read from the first
+bytes of the data if possible, and replaces the declared type. Other faults, such as truncated data, are not detected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from statewright.messages import Message, replace
 
 MAX_FILE_LENGTH: Final = 5_000_000
-"""Maximum characters of base64: Anthropic's limit is 5 MB per image. A longer file becomes a note."""
+"""Maximum characters of a file in base64, since Anthropic's limit is 5 MB per image. A longer file becomes a note."""
 _IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _AUDIO_FORMATS: Final = ("aac", "aiff", "flac", "mp3", "mpeg", "ogg", "wav")
 _ALIASES: Final = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
@@ -27,7 +27,7 @@ _SIGNATURES: Final = {
     b"GIF8": "image/gif",
 }
 _URL_SAFE_TO_STANDARD: Final = str.maketrans("-_", "+/")
-"""Maps the URL-safe alphabet of base64 to the standard one."""
+"""Maps the URL-safe alphabet of base64 to the standard alphabet."""
 _MAX_QUOTED: Final = 100
 """Maximum characters of a media type or URI in a note."""
 
@@ -35,7 +35,10 @@ Part = Mapping[str, Any]
 
 
 def image_part(data: str, media_type: str, **options: Any) -> dict[str, Any]:
-    """Return an image as a message part, or a note if no model accepts it."""
+    """Return an image as a message part, or a note if no model accepts it. `data` is base64.
+
+    `options` are further fields of the part, such as `detail`.
+    """
     declared = media_type.partition(";")[0].strip().lower()
     base64_data, problem = _read_base64(data)
     actual = _image_type(base64_data) or _ALIASES.get(declared, declared)
@@ -47,7 +50,7 @@ def image_part(data: str, media_type: str, **options: Any) -> dict[str, Any]:
 
 
 def audio_part(data: str, audio_format: str) -> dict[str, Any]:
-    """Return audio as a message part, or a note if no model accepts it."""
+    """Return audio as a message part, or a note if no model accepts it. `data` is base64."""
     declared = audio_format.partition(";")[0].strip().lower()
     standard_format = declared.removeprefix("x-")
     base64_data, problem = _read_base64(data)
@@ -58,20 +61,20 @@ def audio_part(data: str, audio_format: str) -> dict[str, Any]:
     return {"type": "input_audio", "input_audio": {"data": base64_data, "format": standard_format}}
 
 
-def omission_note(kind: str, media_type: str, reason: str, *, uri: str = "") -> dict[str, Any]:
-    """Return a text part that replaces a file, with the reason why the file is not sent."""
+def omission_note(file_kind: str, media_type: str, reason: str, *, uri: str = "") -> dict[str, Any]:
+    """Return a text part that replaces a file, such as an "image", and says why the file is not sent."""
     location = f" at {uri[:_MAX_QUOTED]}" if uri else ""
-    article = "An" if kind[0] in "aeiou" else "A"
+    article = "An" if file_kind[0] in "aeiou" else "A"
     return {
         "type": "text",
-        "text": f"[{article} {kind} of type {media_type[:_MAX_QUOTED]}{location} was left out: {reason}.]",
+        "text": f"[{article} {file_kind} of type {media_type[:_MAX_QUOTED]}{location} was left out: {reason}.]",
     }
 
 
 def with_sendable_files(message: Message) -> Message:
-    """Return the message with notes in place of files that providers refuse; unchanged if there are none.
+    """Return a message with notes in place of the files that providers refuse; the same object if it has none.
 
-    Images that are given by their URL are kept, since their content is unknown.
+    An image that is only referred to by its URL stays in the message, because its content is unknown.
     """
     if isinstance(message.content, str):
         return message
@@ -80,6 +83,7 @@ def with_sendable_files(message: Message) -> Message:
 
 
 def _sendable_part(part: dict[str, Any]) -> dict[str, Any]:
+    """Return a part of a message with its file in a form that providers accept, or a note in its place."""
     match part:
         case {"type": "image_url", "image_url": {"url": str(url), **options}} if _is_data_url(url):
             sendable = image_part(*_parse_data_url(url), **options)
@@ -91,7 +95,7 @@ def _sendable_part(part: dict[str, Any]) -> dict[str, Any]:
             return part
     if sendable["type"] == "text":
         return sendable
-    key = sendable["type"]  # the key of the content, too
+    key = sendable["type"]  # the content is under a key with the same name as the type
     if isinstance(part[key], str):
         return part if sendable[key]["url"] == part[key] else {**part, **sendable}
     return {**part, key: {**cast("Part", part[key]), **sendable[key]}}
@@ -105,12 +109,12 @@ def _parse_data_url(url: str) -> tuple[str, str]:
     """Return the data and the media type of a data URL."""
     media_type, _, data = url[5:].partition(",")
     if not media_type.lower().endswith(";base64"):
-        return "?", media_type  # providers accept no other encoding; "?" is not base64, so a note replaces the file
+        return "?", media_type  # providers accept only base64; "?" is not base64, so a note replaces the file
     return unquote(data) if "%" in data else data, media_type
 
 
 def _read_base64(data: str) -> tuple[str, str | None]:
-    """Return the data as standard, padded base64, and the reason why providers would refuse it, or None."""
+    """Return the data as standard, padded base64, and None; or an empty string, and why providers would refuse it."""
     base64_data = data
     if any(character in data for character in "-_\n\r\t "):
         base64_data = "".join(data.split()).translate(_URL_SAFE_TO_STANDARD)
@@ -121,7 +125,7 @@ def _read_base64(data: str) -> tuple[str, str | None]:
         base64_data += "=" * (-len(base64_data) % 4)
     try:
         binascii.a2b_base64(base64_data, strict_mode=True)
-    except ValueError:  # or its subclass binascii.Error
+    except ValueError:  # binascii.Error is a subclass
         return "", "its data is not valid base64"
     if not base64_data:
         return "", "it is empty"
@@ -129,7 +133,7 @@ def _read_base64(data: str) -> tuple[str, str | None]:
 
 
 def _image_type(base64_data: str) -> str | None:
-    """Return the media type of an image by its first bytes; None if they are not known."""
+    """Return the media type of an image, recognised by its first bytes; None if it is not one of the accepted types."""
     first_bytes = binascii.a2b_base64(base64_data[:24])
     if first_bytes.startswith(b"RIFF") and first_bytes[8:12] == b"WEBP":
         return "image/webp"

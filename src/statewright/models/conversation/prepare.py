@@ -1,20 +1,22 @@
 """Repair a conversation so that every provider accepts it.
 
-Providers refuse requests that a thread can easily contain; Anthropic and Google refuse the most:
+Providers refuse some conversations that threads often contain. Anthropic and Google are the strictest. At least one
+provider refuses:
 
-- a tool call without its result directly after it, a result without its call, a second result, an id used twice;
-- an assistant message at the end. Older models of Anthropic continued that message; Claude 4.6 and later refuse
-  the request;
-- an empty message, an empty part of one, an empty tool result (Anthropic), or no messages other than system messages;
+- a tool call whose result does not directly follow, a result without a call, a second result, an id used twice;
+- an assistant message at the end. Older models of Anthropic continue such a message; Claude 4.6 and later refuse it;
+- an empty message, an empty message part, an empty tool result, or no messages except system messages;
 - a tool call whose name or id is too long, or has characters other than letters, digits, `_` and `-`;
 - text that cannot be encoded as UTF-8.
 
-Threads come to contain these in many ways: a run stops between a call and its result, a user writes while an approval
-is open, a message is removed or trimmed, a second agent of a network follows the first, structured output is requested.
-Models invent tools ("save the text!"), and servers give all calls one id, or ids that another provider refuses
-(`functions.save:0`). The thread itself is not changed; `prepare_request` repairs the messages to send. `check_request`
-raises for a request that still needs repair. Adapters and test doubles call it, so that a request that passes one of
-them passes all.
+A thread gets into such a state in many ways: a run stops between a call and its result, a user writes while a call
+waits for approval, a message is removed or trimmed, one agent of a network follows another, structured output is
+requested after an answer. Models invent names of tools ("save the text!"), and servers give all calls the same id, or
+ids that another provider refuses (`functions.save:0`).
+
+The thread itself is not changed: `prepare_request` repairs the messages to send. `check_request` raises an error for a
+request that still needs repair. Adapters and test doubles call it, so that a request that one of them accepts is
+accepted by all.
 """
 
 from __future__ import annotations
@@ -34,19 +36,20 @@ from statewright.models.conversation.files import with_sendable_files
 from statewright.models.model import ModelRequest
 
 YOUR_TURN: Final = "It is your turn now. Act on the conversation so far as your instructions say."
-"""Appended to a conversation that ends with an assistant message, whichever agent wrote it."""
+"""The user message that is appended to a conversation that ends with an assistant message."""
 OPENING: Final = "(The conversation begins with the assistant.)"
-"""Put before a conversation that begins with an assistant message."""
+"""The user message that precedes a conversation that begins with an assistant message."""
 _NOT_MADE: Final = "Error: this call was not made."
+"""The result of a tool call that has no result."""
 _NO_OUTPUT: Final = "(no output)"
-"""Sent as the result of a tool that returned nothing."""
+"""The content of a tool result that is blank."""
 _logger: Final = logging.getLogger("statewright.agents")
 
 
 def prepare_request(request: ModelRequest) -> ModelRequest:
-    """Return the request with a conversation that every provider accepts; unchanged if it is already valid.
+    """Return the request with a conversation that every provider accepts; the same object if it is already valid.
 
-    A warning is logged for each dropped tool result.
+    A warning is logged for each tool result that is dropped.
     """
     messages = request.messages
     if not _is_sendable(messages):
@@ -67,7 +70,7 @@ def _are_same(new: Sequence[object], old: Sequence[object]) -> bool:
 
 
 def check_request(request: ModelRequest) -> None:
-    """Raise ModelError for a request that a provider would refuse, naming the first invalid message."""
+    """Raise ModelError, which names the first invalid message, if a provider would refuse the request."""
     problem = next(_problems(request), None)
     if problem is not None:
         raise ModelError(
@@ -79,32 +82,36 @@ def check_request(request: ModelRequest) -> None:
 def repair_tool_rounds(messages: Sequence[Message]) -> Sequence[Message]:
     """Return the messages with the results of each answer's tool calls directly after it, in the order of the calls.
 
-    A result moves to the nearest earlier call with its id; a result without a call, or a second result, is dropped. A
-    call without a result gets an error as its result. Messages that are in order are returned unchanged.
+    A result is moved to the nearest earlier call with the same id. A result without a call, and a second result of a
+    call, are dropped. A call without a result gets an error as its result. If nothing has to be repaired, the same
+    object is returned.
     """
     results = _results_by_call(messages)
-    complete: list[Message] = []
+    repaired: list[Message] = []
     for index, message in enumerate(messages):
         if message.role == "tool":
             continue
-        complete.append(message)
+        repaired.append(message)
         for call in message.tool_calls:
             call_results = results[index, call.id]
-            complete.append(call_results.popleft() if call_results else _missing_result(call))
-    return messages if _are_same(complete, messages) else complete
+            repaired.append(call_results.popleft() if call_results else _missing_result(call))
+    return messages if _are_same(repaired, messages) else repaired
 
 
 def _results_by_call(messages: Sequence[Message]) -> Mapping[tuple[int, str], deque[Message]]:
-    """Return the results by call: the index of the message with the call, and the id. At most one for each call."""
-    latest: dict[str, int] = {}
-    """The index of the last message with a call, by the id of the call."""
+    """Return the results of the calls, at most one for each call.
+
+    The keys are the index of the message with the call, and the id of the call; several calls may have the same key.
+    """
+    index_by_call_id: dict[str, int] = {}
+    """The index of the last message so far that has a call with this id."""
     results: dict[tuple[int, str], deque[Message]] = defaultdict(deque)
     for index, message in enumerate(messages):
-        latest.update((call.id, index) for call in message.tool_calls)
+        index_by_call_id.update((call.id, index) for call in message.tool_calls)
         if message.role != "tool":
             continue
         call_id = message.tool_call_id or ""
-        call_index = latest.get(call_id)
+        call_index = index_by_call_id.get(call_id)
         if call_index is None:
             reason = "no earlier call has the id %r"
         elif len(results[call_index, call_id]) >= sum(call.id == call_id for call in messages[call_index].tool_calls):
@@ -121,16 +128,16 @@ def _missing_result(call: ToolCall) -> Message:
 
 
 def _without_blanks(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages without blank messages and parts, and without the blank text that models write before calls.
+    """Return the messages without blank messages, blank parts, and the blank text that models write before tool calls.
 
-    A blank tool result is replaced by a placeholder, since its call needs a result.
+    A blank tool result gets a placeholder as its content, because its call needs a result.
     """
     stripped = map(_strip_blanks, messages)
     return [message for message in stripped if message.tool_calls or not _has_blank_text(message)]
 
 
 def _has_blank_text(message: Message) -> bool:
-    """Return True for a message of nothing but whitespace. A message with tool calls may be empty."""
+    """Return True for a message that has only whitespace. A message with tool calls may be empty, but not blank."""
     content = message.content
     if not content and message.tool_calls:
         return False
@@ -148,7 +155,7 @@ def _is_blank(part: Mapping[str, Any]) -> bool:
 
 
 def _strip_blanks(message: Message) -> Message:
-    """Return a message without blank text and parts; a blank tool result gets a placeholder."""
+    """Return a message without blank text and blank parts; a blank tool result gets a placeholder."""
     if _has_blank_text(message):
         return replace(message, content=_NO_OUTPUT if message.role == "tool" else "")
     if isinstance(message.content, str) or not _has_blank_part(message):
@@ -162,7 +169,10 @@ def _has_conversation(messages: Sequence[Message]) -> bool:
 
 
 def starting_with_user(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages, preceded by a user message if the assistant's is first, which some providers refuse."""
+    """Return the messages, preceded by a user message if the first one is the assistant's.
+
+    Some providers refuse a conversation that begins with the assistant.
+    """
     first = next((message.role for message in messages if message.role != "system"), None)
     return [Message(OPENING), *messages] if first == "assistant" else messages
 
@@ -170,22 +180,22 @@ def starting_with_user(messages: Sequence[Message]) -> Sequence[Message]:
 # -- names and ids of calls
 
 _VALID_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""The narrowest limits of any provider: OpenAI's and Anthropic's."""
+"""Matches the tool names that every provider accepts; OpenAI and Anthropic are the strictest."""
 _VALID_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")
-"""The narrowest limits of any provider: those of OpenAI's chat completions."""
+"""Matches the call ids that every provider accepts; OpenAI's chat completions are the strictest."""
 _FORBIDDEN: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_ID_PREFIX: Final = 24
-"""Characters of an invalid id that are kept, for recognition, before the digest that makes it unique."""
+_ID_PREFIX_LENGTH: Final = 24
+"""The number of characters of an invalid id that its replacement keeps, so that a reader recognises the id."""
 
 
 def _with_valid_calls(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages with valid names and unique ids of tool calls.
+    """Return the messages in which all tool calls have valid names and unique, valid ids.
 
-    Results must follow their calls, in the order of the calls.
+    In `messages`, results must already follow their calls, in the order of the calls.
     """
     used_ids: set[str] = set()
     pending_calls: deque[ToolCall] = deque()
-    """The calls whose results come next, as they are sent."""
+    """The calls, with their valid names and ids, whose results come next."""
     valid: list[Message] = []
     for message in messages:
         if message.tool_calls:
@@ -210,8 +220,8 @@ def _valid_call(call: ToolCall, used_ids: set[str]) -> ToolCall:
 
 
 def _unique_id(call_id: str, used_ids: set[str]) -> str:
-    """Return a unique id in place of an invalid one; the same whenever the same conversation is sent."""
-    start = _FORBIDDEN.sub("_", call_id)[:_ID_PREFIX] or "call"
+    """Return a unique, valid id that replaces an id. It is the same whenever the same conversation is sent."""
+    start = _FORBIDDEN.sub("_", call_id)[:_ID_PREFIX_LENGTH] or "call"
     number = 1
     while True:
         number += 1
@@ -221,7 +231,7 @@ def _unique_id(call_id: str, used_ids: set[str]) -> str:
 
 
 def _problem_of_calls(calls: Iterable[ToolCall], used_ids: set[str]) -> str | None:
-    """Return the reason why a provider would refuse tool calls, or None; add their ids to `used_ids`."""
+    """Return the reason why a provider would refuse the calls, or None; and add the ids of the calls to `used_ids`."""
     problem = None
     for call in calls:
         problem = problem or _problem_of_call(call, used_ids)
@@ -238,9 +248,10 @@ def _problem_of_call(call: ToolCall, used_ids: set[str]) -> str | None:
 
 
 def with_own_call_ids(message: Message, conversation: Sequence[Message]) -> Message:
-    """Return an answer with unique ids of its tool calls; unchanged if they are already unique.
+    """Return a model's answer in which the ids of tool calls are unique in the conversation.
 
-    Some servers give every call the same id, or none.
+    Some servers give every call the same id, or an empty one. If the ids are already unique, the same object is
+    returned.
     """
     if not message.tool_calls:
         return message
@@ -260,13 +271,13 @@ def with_own_call_ids(message: Message, conversation: Sequence[Message]) -> Mess
 # -- what a provider refuses
 
 _ALWAYS_FINITE: Final = (int, bool, type(None))
-"""Types of arguments, besides ASCII text, whose values can always be sent. A float may be infinite."""
+"""The types of arguments, besides ASCII text, of which all values can be sent. A float may be infinite."""
 
 
 def _is_plain_ascii(message: Message) -> bool:
-    """Return True if a message and the arguments of its calls are ASCII text and integers, as nearly all are.
+    """Return True if a message has only ASCII text, and the arguments of its calls only ASCII text and integers.
 
-    It runs for every message of every request, so it copies nothing.
+    This is the common case. The check runs for every message of every request, so it copies nothing.
     """
     if not isinstance(message.content, str) or not message.content.isascii():
         return False
@@ -283,12 +294,13 @@ _ENDS_WITH_ASSISTANT: Final = "its conversation ends with the assistant, and con
 
 
 def _is_sendable(messages: Sequence[Message]) -> bool:
-    """Return True if a conversation needs no repair, except perhaps of its end. False means that it may need some.
+    """Return True if a conversation certainly needs no repair, except perhaps of its end.
 
-    It is one fast pass, for conversations of plain text with calls in order, since it runs before every model call.
+    This is a single fast pass, because it runs before every model call. It recognises conversations of ASCII text in
+    which all calls are followed by their results in order; it may return False for other valid conversations.
     """
     open_calls: list[ToolCall] = []
-    """Calls without a result so far, the next one last."""
+    """The calls without a result so far. The last item is the call whose result comes next."""
     used_ids: set[str] = set()
     has_conversation = False
     for message in messages:
@@ -311,7 +323,7 @@ def _is_sendable(messages: Sequence[Message]) -> bool:
 
 
 def _problems(request: ModelRequest) -> Iterator[str]:
-    """Yield the problems of a request, lazily: the caller needs only the first."""
+    """Yield the problems of a request, lazily, because the caller needs only the first."""
     messages = request.messages
     if _is_sendable(messages):
         if messages[-1].role == "assistant" and not request.continue_last:
@@ -322,7 +334,7 @@ def _problems(request: ModelRequest) -> Iterator[str]:
         return
     used_ids: set[str] = set()
     open_calls: dict[str, None] = {}
-    """Ids of calls without a result so far, in order."""
+    """The ids of the calls without a result so far, in order."""
     for index, message in enumerate(messages):
         location = f"message {index} ({message.role})"
         if message.role == "tool":

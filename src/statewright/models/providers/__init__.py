@@ -1,6 +1,6 @@
 """Chat models of providers, reached through pydantic-ai.
 
-No provider's library is imported before `connect_model` is called.
+The libraries of providers are not imported before `connect_model` is called.
 """
 
 from statewright.models.providers.model import PydanticAIModel, connect_model

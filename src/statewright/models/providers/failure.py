@@ -1,16 +1,19 @@
-"""Convert errors of a provider to ours.
+"""Convert the errors of providers to ours.
 
-- ModelUnavailable, if a retry may succeed: the statuses 408, 409, 425, 429 and from 500, with the provider's
-  Retry-After; a connection that is refused, breaks or times out; an answer that is empty, null, not JSON, truncated, or
-  in an undocumented form. Such an answer may be a transient or a permanent fault; the number of retries is limited.
-- ModelError, if it would not: every other status, an exhausted quota, a request that the provider's library rejects or
-  cannot serialize, so that nothing was sent. For 401 and 403 it names the source of the refused API key.
+- ModelUnavailable means that a retry may succeed: after the HTTP statuses 408, 409, 425, 429 and above 499, with the
+  provider's Retry-After; after a connection was refused, broke or timed out; and after an answer that is empty, null,
+  not JSON, truncated, or in an undocumented form. The cause of such an answer may be temporary or permanent, but the
+  number of retries is limited anyway.
+- ModelError means that a retry would not help: after any other HTTP status, after the quota was used up, and for a
+  request that the provider's library rejects or cannot serialize, so that nothing was sent. For the statuses 401 and
+  403 it names the source of the API key that was refused.
 - ModelAnswerInvalid is not raised here: it is for callers that validate the content of an answer.
-- A refusal by a content filter or by the model itself is not an error: the answer's `finish_reason` is `refused`.
+- A refusal by a content filter or by the model itself is not an error: the `finish_reason` of the answer is `refused`.
 - Tool arguments that are not JSON are not an error either: they are in `ToolCall.invalid`.
 
-The providers' libraries raise the same errors for invalid requests and for invalid answers. `watch_sending` records
-whether anything was sent: an error before that is caused by the request, and would recur with every retry.
+The providers' libraries raise the same errors for invalid requests and for invalid answers. Therefore `watch_sending`
+records whether a request was sent. If an error is raised before that, the request is its cause, and every retry would
+fail in the same way.
 """
 
 from __future__ import annotations
@@ -30,29 +33,29 @@ if TYPE_CHECKING:
 
 _MAX_DETAIL = 300  # characters of a provider's message
 _PROGRAMMING_ERRORS = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, AssertionError)
-"""Errors of code that gets wrong input, as opposed to network and authentication errors."""
+"""Errors that code raises because of wrong input, as opposed to errors of the network or of authentication."""
 
 
-def translate_error(error: Exception, name: str, key: str, mask: Mask, *, was_sent: bool = True) -> Exception:
-    """Return our error for one that a model call has raised, with the original, masked, as its cause.
+def translate_error(error: Exception, name: str, key_source: str, mask: Mask, *, was_sent: bool = True) -> Exception:
+    """Return our error for an error that a call of the model `name` raised.
 
-    `key` describes the source of the API key. `mask` masks the secrets in a text, so that no traceback shows them.
-    `was_sent` is False if the request was certainly never sent. Raise the result after the `except` block, or the
-    unmasked original becomes its context.
+    Its cause is the original error, with secrets masked. `key_source` describes where the API key comes from. `mask`
+    masks the secrets in a text, so that no traceback shows them. `was_sent` is False if the request was certainly not
+    sent. Raise the result after the `except` block, or the original error, with its secrets, becomes its context.
     """
     if isinstance(error, StatewrightError | Warning):
         return error
-    failure = _failure_of(error, name, key, mask, was_sent)
+    failure = _failure_of(error, name, key_source, mask, was_sent)
     failure.__cause__ = without_secrets(error, mask)
     return failure
 
 
-def _failure_of(error: Exception, name: str, key: str, mask: Mask, was_sent: bool) -> ModelError:
+def _failure_of(error: Exception, name: str, key_source: str, mask: Mask, was_sent: bool) -> ModelError:
     from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, ModelRequestRejectedError, UserError
 
     if isinstance(error, ModelHTTPError):
-        return _status_error(name, key, error, mask)
-    if isinstance(error, ModelRequestRejectedError):  # without a status, which would be a ModelHTTPError
+        return _status_error(name, key_source, error, mask)
+    if isinstance(error, ModelRequestRejectedError):  # by the library; a refusal by the provider is a ModelHTTPError
         return ModelError(f"The library of model {name!r} rejected this request: {_excerpt(error, mask)}")
     if isinstance(error, ModelAPIError):
         return _connection_error(name, error, mask)
@@ -72,17 +75,17 @@ def _failure_of(error: Exception, name: str, key: str, mask: Mask, was_sent: boo
     )
 
 
-def _status_error(name: str, key: str, error: ModelHTTPError, mask: Mask) -> ModelError:
+def _status_error(name: str, key_source: str, error: ModelHTTPError, mask: Mask) -> ModelError:
     from pydantic_ai.exceptions import ModelQuotaExceededError
 
     status, detail = error.status_code, _excerpt(_body_text(error.body) or "nothing", mask)
     summary = f"Model {name!r} answered with status {status}: {detail}."
     if isinstance(error, ModelQuotaExceededError):
-        return ModelError(f"{summary} The quota is used up; check the account of {key}.")
+        return ModelError(f"{summary} The quota is used up; check the account of {key_source}.")
     if is_temporary(status):
         return ModelUnavailable(summary, status=status, retry_after=error.retry_after)
     if status in (401, 403):
-        return ModelError(f"{summary} The key was refused; check {key}.")
+        return ModelError(f"{summary} The key was refused; check {key_source}.")
     if status == 404:
         return ModelError(f"{summary} Check the name of the model, and base_url if it is set.")
     return ModelError(summary)
@@ -109,7 +112,7 @@ def _body_text(body: object) -> str:
 
 
 def _excerpt(text: object, mask: Mask) -> str:
-    # Masked before it is truncated: a truncated secret would not be recognised.
+    # The text is masked before it is truncated, because a truncated secret would not be recognised.
     line = " ".join(mask(str(text)).split())
     return line if len(line) <= _MAX_DETAIL else f"{line[:_MAX_DETAIL]}..."
 
@@ -119,10 +122,10 @@ def _excerpt(text: object, mask: Mask) -> str:
 
 @dataclass(slots=True)
 class Sending:
-    """The progress of the request of one model call."""
+    """Whether the request of one model call was sent."""
 
     was_sent: bool
-    """False if the request has certainly not been sent; always True for providers where this cannot be observed."""
+    """False if the request has certainly not been sent. Always True for providers for which this is not observable."""
 
 
 _current: Final[ContextVar[Sending | None]] = ContextVar("statewright_sending", default=None)
@@ -130,7 +133,7 @@ _current: Final[ContextVar[Sending | None]] = ContextVar("statewright_sending", 
 
 @contextmanager
 def watch_sending(model: Any) -> Generator[Sending]:
-    """Observe whether the request of the model call in this block is sent."""
+    """Observe whether the model call that is made in the `with` block sends its request."""
     hooks = _request_hooks(getattr(model, "provider", None))
     if hooks is not None and _mark_sent not in hooks:
         hooks.append(_mark_sent)
@@ -150,7 +153,7 @@ async def _mark_sent(request: object) -> None:
 
 
 def _request_hooks(provider: Any) -> list[Any] | None:
-    """Return the request hooks of a provider's HTTP client; None if it has no such client."""
+    """Return the list of request hooks of a provider's HTTP client; None if its client has no hooks."""
     client = getattr(provider, "_own_http_client", None)
     hooks = getattr(client, "event_hooks", None)
     if not isinstance(hooks, Mapping):

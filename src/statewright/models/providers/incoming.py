@@ -1,4 +1,4 @@
-"""Convert a provider's answer to our response, and its stream to our events."""
+"""Convert the answer of a provider to our response, and the stream of an answer to our events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from statewright.models.model import (
     Usage,
     UsageUpdate,
 )
-from statewright.models.providers.provenance import Source, provenance_of
+from statewright.models.providers.provenance import AnswerSource, provenance_of
 
 if TYPE_CHECKING:
     from pydantic_ai import messages as vendor
@@ -27,17 +27,18 @@ if TYPE_CHECKING:
     from pydantic_ai.usage import RequestUsage
 
 
-def convert_response(answer: vendor.ModelResponse, source: Source, *, streamed: bool) -> ModelResponse:
-    """Convert a provider's answer. Raises ModelUnavailable if it broke off or failed midway."""
+def convert_response(answer: vendor.ModelResponse, source: AnswerSource, *, streamed: bool) -> ModelResponse:
+    """Convert the answer of a provider to a response. Raises ModelUnavailable if the answer broke off or failed."""
     _check_complete(answer, source, streamed=streamed)
     message = _message(answer, source)
     return ModelResponse(message, _usage_with_cost(answer), answer.model_name, _finish_reason(answer, message))
 
 
-def _check_complete(answer: vendor.ModelResponse, source: Source, *, streamed: bool) -> None:
+def _check_complete(answer: vendor.ModelResponse, source: AnswerSource, *, streamed: bool) -> None:
     """Raise ModelUnavailable for an answer that failed or broke off.
 
-    An answer without the provider's finish reason broke off, except that some providers omit it outside of streams.
+    An answer broke off if it has no finish reason of the provider. But some providers omit the reason if the answer is
+    not streamed, so for such an answer pydantic-ai's finish reason is sufficient.
     """
     details = answer.provider_details or {}
     reason = details.get("finish_reason") or details.get("refusal") or (not streamed and answer.finish_reason)
@@ -48,7 +49,7 @@ def _check_complete(answer: vendor.ModelResponse, source: Source, *, streamed: b
     raise ModelUnavailable(f"The answer of {source.name!r} at {source.url} {ending}, after {received}. Retry the call.")
 
 
-def _message(answer: vendor.ModelResponse, source: Source) -> Message:
+def _message(answer: vendor.ModelResponse, source: AnswerSource) -> Message:
     optional = {"reasoning": answer.thinking, "provider": provenance_of(answer, source)}
     metadata = {key: value for key, value in optional.items() if value}
     text = _text(answer) or (answer.provider_details or {}).get("refusal") or ""
@@ -61,12 +62,12 @@ def _message(answer: vendor.ModelResponse, source: Source) -> Message:
 
 
 def _text(answer: vendor.ModelResponse) -> str:
-    """Return the text as it was streamed, without separators between its parts."""
+    """Return the text of an answer as it was streamed, without separators between the parts of the answer."""
     return "".join(part.content for part in answer.parts if part.part_kind == "text")
 
 
 def _with_files(text: str, answer: vendor.ModelResponse) -> str | list[dict[str, Any]]:
-    """Return the text, or a list of parts if the model has generated files."""
+    """Return the text; or a list of message parts, if the model has generated files."""
     if not answer.files:
         return text
     files = [{"type": "image_url", "image_url": {"url": file.data_uri}} for file in answer.files]
@@ -78,9 +79,10 @@ def _convert_call(part: vendor.ToolCallPart) -> ToolCall:
 
 
 def _finish_reason(answer: vendor.ModelResponse, message: Message) -> FinishReason:
-    """Return the finish reason; `tools` for an answer with tool calls, for which some providers report `stop`.
+    """Return the finish reason of an answer.
 
-    pydantic-ai does not map every reason, such as Google's `OTHER`; the provider's own word is used instead.
+    It is `tools` for an answer with tool calls, even if the provider reports `stop`. Some reasons, such as Google's
+    `OTHER`, have no equivalent in pydantic-ai; then the provider's own word is used.
     """
     reported = answer.finish_reason or (answer.provider_details or {}).get("finish_reason")
     reason = finish_reason_of(reported) or "stop"
@@ -88,7 +90,7 @@ def _finish_reason(answer: vendor.ModelResponse, message: Message) -> FinishReas
 
 
 def convert_usage(usage: RequestUsage, cost: float = 0.0) -> Usage:
-    """Convert the usage of a call."""
+    """Convert pydantic-ai's usage of a model call to ours."""
     return Usage(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
@@ -103,7 +105,7 @@ def _usage_with_cost(answer: vendor.ModelResponse) -> Usage:
         return convert_usage(answer.usage, float(answer.usage.cost))
     try:
         return convert_usage(answer.usage, float(answer.cost().total_price))
-    except Exception:  # not every model is in the price list, and an unknown price must not fail the call
+    except Exception:  # the price list does not have all models, and a call must not fail because its price is unknown
         return convert_usage(answer.usage)
 
 
@@ -111,7 +113,7 @@ def _usage_with_cost(answer: vendor.ModelResponse) -> Usage:
 
 
 async def stream_events(stream: StreamedResponse) -> AsyncIterator[ModelEvent]:
-    """Yield events while the answer arrives, and its usage whenever that changes."""
+    """Yield the events of an answer while it arrives, and a UsageUpdate whenever its usage changes."""
     call_indices: dict[int, int] = {}
     previous = convert_usage(stream.usage)
     async for event in stream:
@@ -123,7 +125,7 @@ async def stream_events(stream: StreamedResponse) -> AsyncIterator[ModelEvent]:
 
 
 def _convert_event(event: Any, call_indices: dict[int, int]) -> Iterator[ModelEvent]:
-    """Convert one event. `call_indices` maps the indices of parts that are tool calls to the indices of the calls."""
+    """Convert one event. `call_indices` maps the index of a part that is a tool call to the index of the call."""
     from pydantic_ai import messages as vendor
 
     match event:
@@ -155,7 +157,7 @@ def _convert_delta(delta: vendor.ModelResponsePartDelta, call_index: int | None)
 
 
 def _arguments_text(arguments: object) -> str:
-    """Return arguments as JSON text; empty for the start of a call whose arguments arrive later."""
+    """Return arguments as JSON text; an empty string if the arguments of a call have not arrived yet."""
     if not arguments:
         return ""
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)

@@ -1,7 +1,8 @@
-"""Models of providers: `connect_model`, and the adapter from pydantic-ai to the port.
+"""Chat models of providers: `connect_model`, and the adapter from pydantic-ai to the port.
 
-The adapter uses `pydantic_ai.direct`, which sends one request and returns its answer, without agents, loops or memory.
-pydantic-ai has the wire formats; messages, retries and storage are ours. See `failure` for the errors.
+The adapter uses `pydantic_ai.direct`, which sends one request and returns the answer, without agents, loops or memory.
+pydantic-ai implements the providers' wire formats; messages, retries and storage are ours. The module `failure`
+describes the errors.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from statewright.models.providers.names import (
     resolve_model_name,
 )
 from statewright.models.providers.outgoing import convert_messages, request_parameters, request_settings
-from statewright.models.providers.provenance import Source
+from statewright.models.providers.provenance import AnswerSource
 from statewright.models.providers.stream_cleanup import close_generators, nested_generators, run_in_own_task
 
 if TYPE_CHECKING:
@@ -39,17 +40,17 @@ if TYPE_CHECKING:
     from pydantic_ai.providers import Provider
 
 _BUNDLED_PROVIDERS = ("openai", "anthropic", "google")
-"""The providers whose libraries the extra `models` installs."""
+"""The providers whose libraries are installed by the extra `models`."""
 
 
 class PydanticAIModel:
     """A chat model of a provider, created by `connect_model`.
 
-    Several threads and event loops may call it concurrently. The `model` of a request may name another model of the
-    same provider, with or without the prefix; a model of another provider raises ModelError. `extra` of a request has
-    settings under pydantic-ai's names, such as `{"thinking": "high"}`, `{"openai_reasoning_effort": "low"}` or
-    `{"extra_body": {...}}`. Keep `metadata["provider"]` of answers, which is plain JSON: without it the model cannot
-    continue its reasoning.
+    Several threads and event loops may call it concurrently. The field `model` of a request may name another model of
+    the same provider, with or without the provider's prefix; a model of another provider raises ModelError. The field
+    `extra` has settings under pydantic-ai's names, such as `{"thinking": "high"}`, `{"openai_reasoning_effort": "low"}`
+    or `{"extra_body": {...}}`. Do not remove `metadata["provider"]`, which is plain JSON, from answers: without it the
+    model cannot continue its reasoning.
     """
 
     def __init__(
@@ -66,18 +67,18 @@ class PydanticAIModel:
         self._settings = settings
         self._secrets = secrets
         variables = " or ".join(VARIABLES_BY_PROVIDER.get(name.provider, ()))
-        self._key = "the api_key that was passed" if has_api_key else variables or "the key in the environment"
+        self._key_source = "the api_key that was passed" if has_api_key else variables or "the key in the environment"
 
     @property
     def name(self) -> str:
-        """The provider and the model, in the form that `connect_model` accepts."""
+        """The name of the model with its provider, as `connect_model` accepts it."""
         return str(self._name)
 
     def __repr__(self) -> str:
         return f"PydanticAIModel({self.name!r})"
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        """Return the complete answer. See `failure` for the errors; a cancelled call closes its connection."""
+        """Return the complete answer. A call that is cancelled closes its connection. See `failure` for the errors."""
         from pydantic_ai.direct import model_request
 
         model, name, source = await self._resolve_model(request)
@@ -90,14 +91,15 @@ class PydanticAIModel:
         raise failure
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield the answer as events. Raises the errors of `complete`, and ModelUnavailable if it breaks off."""
+        """Yield the events of the answer. Raises the errors of `complete`, and ModelUnavailable if it breaks off."""
         return run_in_own_task(self._events(request))
 
     async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         from pydantic_ai.direct import model_request_stream
 
         model, name, source = await self._resolve_model(request)
-        holds_text_back = is_wrapped(request.output)  # the text is yielded once it is complete and unwrapped
+        # The text of a wrapped answer can be unwrapped only when it is complete, so it is yielded at the end.
+        holds_text_back = is_wrapped(request.output)
         generators: Sequence[AsyncGenerator[Any]] = ()
         with watch_sending(model) as sending:
             try:
@@ -107,7 +109,7 @@ class PydanticAIModel:
                         async for event in stream_events(stream):
                             if not (holds_text_back and isinstance(event, TextDelta)):
                                 yield event
-                    except BaseException:  # the reader has left, or the answer broke off
+                    except BaseException:  # the reader stopped early, or the answer broke off
                         generators = nested_generators(stream)
                         raise
                     response = unwrapped(convert_response(stream.get(), source, streamed=True), request.output)
@@ -123,27 +125,27 @@ class PydanticAIModel:
         raise failure
 
     async def aclose(self) -> None:
-        """Close the connections of the running loop. They are closed anyway when the loop ends."""
+        """Close the connections of the running event loop. They are closed anyway when the loop ends."""
         await self._clients.aclose()
 
-    async def _resolve_model(self, request: ModelRequest) -> tuple[Model, str, Source]:
-        """Return the model of a request, its full name, and the source of its answers.
+    async def _resolve_model(self, request: ModelRequest) -> tuple[Model, str, AnswerSource]:
+        """Return the model for a request, its name with its provider, and the source of its answers.
 
-        Raises ModelError if calls are forbidden, or the provider would refuse the request.
+        Raises ModelError if calls of the model are forbidden, or if a provider would refuse the request.
         """
         model_name = resolve_model_name(request.model, self._name) if request.model else self._name.model
         model, name = await self._clients.model(model_name), str(self._name._replace(model=model_name))
         check_calls_allowed(name, base_url=model.base_url)
         check_request(request)
-        return model, name, Source.at(self._name.provider, model.base_url or "")
+        return model, name, AnswerSource.at(self._name.provider, model.base_url or "")
 
     def _translate_error(
         self, error: Exception, name: str, request: ModelRequest, model: Model, sending: Sending
     ) -> Exception:
         mask = self._secrets.mask_for(request.extra, model.base_url or "")
-        return translate_error(error, name, self._key, mask, was_sent=sending.was_sent)
+        return translate_error(error, name, self._key_source, mask, was_sent=sending.was_sent)
 
-    def _call_kwargs(self, request: ModelRequest, model: Model, source: Source) -> dict[str, Any]:
+    def _call_kwargs(self, request: ModelRequest, model: Model, source: AnswerSource) -> dict[str, Any]:
         parameters = request_parameters(request, model)
         return {
             "messages": model.prepare_messages(convert_messages(request, source), parameters),
@@ -164,17 +166,18 @@ def connect_model(
     settings: Mapping[str, Any] | None = None,
     http_headers: Mapping[str, str] | None = None,
 ) -> PydanticAIModel:
-    """Return a model of a provider by name. Nothing is sent before its first call.
+    """Return a model of a provider by name. Nothing is sent before the model is called.
 
-    `"openai:gpt-5"` uses OpenAI's Responses API, `"openai-chat:gpt-5"` its chat completions; `"anthropic:..."`,
-    `"google:..."` and all other prefixes of pydantic-ai select those providers. With `base_url`, a name without a
-    prefix is that of a model on a server that is compatible with OpenAI's chat completions.
+    The prefix of the name is the provider: `"openai:gpt-5"` uses OpenAI's Responses API, `"openai-chat:gpt-5"` its chat
+    completions; `"anthropic:..."`, `"google:..."` and all other prefixes of pydantic-ai select other providers. With
+    `base_url`, a name without a prefix means a model on a server that is compatible with OpenAI's chat completions.
 
-    The API key is `api_key`, or is read from the environment (OPENAI_API_KEY and the like). `timeout` is the default
+    The API key is `api_key`, or is read from an environment variable such as OPENAI_API_KEY. `timeout` is the default
     timeout of a call, in seconds. `settings` are default settings under pydantic-ai's names, such as
-    `{"temperature": 0}`; those of a request override them. `http_headers` are sent with every call.
+    `{"temperature": 0}`; the settings of a request override them. `http_headers` are sent with every call.
 
-    Raises MissingApiKey without a key, and ModelError for an unknown provider or one whose library is not installed.
+    Raises MissingApiKey if there is no API key; and ModelError if the provider is unknown, if its library is not
+    installed, or if the model cannot be configured.
     """
     _require_library()
     parsed = parse_name(name, base_url=base_url)
@@ -217,7 +220,7 @@ def _create_provider(name: ModelName, options: Mapping[str, str | None]) -> Prov
 
 
 def _check_connection(name: ModelName, clients: Clients) -> None:
-    """Create the first client, so that its errors are raised now."""
+    """Create the first client, so that errors in the configuration are raised now."""
     from pydantic_ai.exceptions import UserError
 
     try:
@@ -233,6 +236,6 @@ def _check_connection(name: ModelName, clients: Clients) -> None:
 def _missing_library_message(name: ModelName, error: ImportError) -> str:
     is_bundled = name.provider.split("-")[0] in _BUNDLED_PROVIDERS
     package = "statewright[models]" if is_bundled else f"pydantic-ai-slim[{name.provider}]"
-    cause = error.__cause__  # pydantic-ai replaces the original error by one with installation advice
+    cause = error.__cause__  # the original error, which pydantic-ai replaces by one with installation advice
     missing = cause if isinstance(cause, ImportError) else error
     return missing_library(f"Model {str(name)!r} needs", missing, package)

@@ -1,9 +1,9 @@
-"""Providers by name: their API keys, the secrets to mask in their errors, and the names of their models.
+"""The names of models, the API keys of providers, and the secrets to mask in errors of providers.
 
-The name of a model consists of a provider, a colon, and the provider's name for the model. API keys are passed as an
-argument or read from the environment. Headers, settings and the URL may contain other secrets, which servers and
-proxies repeat in their errors. Variables are read when a model is connected and again at each error, since clients that
-are created in between read them too.
+The name of a model consists of the name of a provider, a colon, and the provider's name for the model. API keys are
+passed as an argument or read from the environment. Headers, settings and the URL may contain other secrets, which
+servers and proxies repeat in their errors. Environment variables are read when a model is connected and again at each
+error, because clients that are created in the meantime read them too.
 """
 
 from __future__ import annotations
@@ -46,13 +46,17 @@ VARIABLES_BY_PROVIDER: dict[str, tuple[str, ...]] = {
     "vllm": (),
     "xai": ("XAI_API_KEY",),
 }
-"""The known providers, with the variables that may hold their API key; none if not every setup needs a key."""
+"""The known providers, with the environment variables that may have their API keys. A provider has no variables here if
+it can be used without a key."""
 
 _KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b")
 
 
 def check_key(name: str, provider: str, *, api_key: str | None, base_url: str | None) -> None:
-    """Raise MissingApiKey if a provider needs an API key and there is none. A server at a custom URL may need none."""
+    """Raise MissingApiKey if a provider needs an API key and there is none.
+
+    `name` is the name of the model. A server at a custom URL may not need a key, so none is required.
+    """
     variables = VARIABLES_BY_PROVIDER.get(provider, ())
     custom_url = base_url or (provider.startswith("openai") and os.environ.get("OPENAI_BASE_URL"))
     if variables and not api_key and not custom_url and not any(os.environ.get(variable) for variable in variables):
@@ -60,7 +64,7 @@ def check_key(name: str, provider: str, *, api_key: str | None, base_url: str | 
 
 
 def missing_key_error(name: str, variables: tuple[str, ...]) -> MissingApiKey:
-    """Return the error for a model without an API key."""
+    """Return the error for a model without an API key, which one of the environment variables could have."""
     variable_names = " or ".join(variables)
     return MissingApiKey(
         f"Model {name!r} needs an API key, but none was found. Set {variable_names} in the environment, or pass "
@@ -69,14 +73,14 @@ def missing_key_error(name: str, variables: tuple[str, ...]) -> MissingApiKey:
 
 
 def key_variables_in(text: str) -> tuple[str, ...]:
-    """Return the names of API key variables in the message of a provider's adapter."""
+    """Return the names of environment variables for API keys that an error message mentions."""
     return tuple(dict.fromkeys(_KEY_VARIABLE.findall(text)))
 
 
 # -- secrets
 
 _NOT_SECRET: Final = frozenset({"PWD", "OLDPWD"})
-"""Variables of the shell that hold directories, although their names look like those of passwords."""
+"""Environment variables whose values are directories, although their names look like those of passwords."""
 
 
 class ProviderSecrets:
@@ -99,13 +103,16 @@ class ProviderSecrets:
         )
 
     def mask_for(self, settings: Mapping[str, Any], base_url: str) -> Mask:
-        """Return a function that masks these secrets in a text, and those in the settings and the URL of a request."""
+        """Return a function that masks these secrets, and those in a request's settings and URL, in a text."""
         values = (*secrets_in_settings(settings), *secrets_in_url(base_url), *_secrets_in_environment(self._provider))
         return make_mask((*self._values, *values))
 
 
 def _secrets_in_environment(provider: str) -> Iterator[str]:
-    """Return the API keys of a provider; if their variables are not known, the values of all with a secret's name."""
+    """Return the API keys of a provider in the environment.
+
+    If the provider's variables are unknown, return the values of all variables whose names are like those of secrets.
+    """
     names = VARIABLES_BY_PROVIDER.get(provider, ())
     secret_names = (name for name in os.environ if is_secret_name(name) and name not in _NOT_SECRET)
     return secrets_in_environment(names or secret_names, os.environ)
@@ -125,9 +132,9 @@ class ModelName(NamedTuple):
 
 
 def parse_name(name: str, *, base_url: str | None = None) -> ModelName:
-    """Parse the name of a model. With a base URL, one without a provider is for OpenAI's chat completions.
+    """Parse the name of a model. With a base URL, a name without a provider means OpenAI's chat completions.
 
-    Raises ModelError for a missing or an unknown provider.
+    Raises ModelError if the provider is missing or unknown.
     """
     provider, colon, model = name.partition(":")
     if colon and model and is_provider(provider):
@@ -146,7 +153,7 @@ def parse_name(name: str, *, base_url: str | None = None) -> ModelName:
 def resolve_model_name(name: str, connected: ModelName) -> str:
     """Return the provider's name for the model that a request names, with or without the provider.
 
-    Raises ModelError for a model of another provider than the connected one.
+    `connected` is the model that was connected. Raises ModelError if the request names a model of another provider.
     """
     provider, colon, model = name.partition(":")
     if not colon or not is_provider(provider):
@@ -160,7 +167,7 @@ def resolve_model_name(name: str, connected: ModelName) -> str:
 
 
 def is_provider(name: str) -> bool:
-    """Return True for the name of a provider of pydantic-ai, even if its library is not installed."""
+    """Return True if pydantic-ai has a provider with this name, even if the provider's library is not installed."""
     from pydantic_ai.providers import infer_provider_class
 
     try:

@@ -1,8 +1,8 @@
-"""Convert our requests to pydantic-ai's: messages, settings, tools and the output schema.
+"""Convert our requests to pydantic-ai's form: messages, settings, tools and the output schema.
 
-Only OpenAI accepts the name of a speaker, and pydantic-ai does not send it. So the messages of other agents, and of
-users with a name, are prefixed with it: `[Critic] Too long.` Messages of the requesting agent are not, or its model
-would prefix its answers too.
+Only OpenAI accepts the name of a message's speaker, and pydantic-ai does not send it. Therefore the messages of other
+agents, and those of users with a name, get the name as a prefix: `[Critic] Too long.` The messages of the requesting
+agent get no prefix, because its model would then write the prefix in its answers too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from statewright.messages import Message, replace
 from statewright.models.adapters.conversion import provider_form, sampling_settings, without_none
 from statewright.models.conversation.prepare import starting_with_user
 from statewright.models.model import ModelRequest, OutputForm
-from statewright.models.providers.provenance import Source, restore_response
+from statewright.models.providers.provenance import AnswerSource, restore_response
 
 if TYPE_CHECKING:
     from pydantic_ai import messages as vendor
@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
 
 _PART_TYPES = ("text", "image_url", "input_audio", "file")
+"""The types of message parts that can be sent, as in OpenAI's chat completions."""
 
 
-def convert_messages(request: ModelRequest, source: Source) -> list[vendor.ModelMessage]:
-    """Convert a conversation. The messages between two answers become one request, so tool results stay together."""
+def convert_messages(request: ModelRequest, source: AnswerSource) -> list[vendor.ModelMessage]:
+    """Convert the conversation of a request.
+
+    All messages between two answers become one request of pydantic-ai, so that tool results stay together.
+    """
     from pydantic_ai import messages as vendor
 
     turns: list[vendor.ModelMessage] = []
@@ -49,7 +53,11 @@ def convert_messages(request: ModelRequest, source: Source) -> list[vendor.Model
 
 
 def _with_speaker(message: Message, agent: object) -> Message:
-    """Return the message prefixed with its speaker, unless that is the requesting agent, or no agent is known."""
+    """Return the message with the name of its speaker as a prefix.
+
+    There is no prefix if the message has no name, if the speaker is the requesting agent, or if the request has no
+    agent.
+    """
     if not message.name or message.role not in ("user", "assistant") or message.name == agent or agent is None:
         return message
     content: Any = message.content
@@ -86,7 +94,7 @@ def _convert_result(message: Message, conversation: Sequence[Message]) -> vendor
 
 
 def _tool_name(call_id: str, conversation: Iterable[Message]) -> str:
-    """Return the name of the tool that a call calls, which some providers require with its result."""
+    """Return the name of the tool of a call, which some providers require together with the call's result."""
     names = (call.name for message in conversation for call in message.tool_calls if call.id == call_id)
     return next(names, "tool")
 
@@ -98,7 +106,7 @@ def _content(message: Message) -> str | list[Any]:
 
 
 def _part_content(part: Mapping[str, Any]) -> Any:
-    """Convert a part in OpenAI's form to text, a URL or binary content. Raises ModelError for an unknown type."""
+    """Convert a message part in OpenAI's form to text, a URL or binary content. Raises ModelError for other parts."""
     match part:
         case {"type": "text", "text": str(text)}:
             return text
@@ -111,15 +119,17 @@ def _part_content(part: Mapping[str, Any]) -> Any:
         case {"type": "file", "file": {"file_data": str(data)}}:
             return _binary_content(data, part)
         case _:
-            kind = part.get("type")
-            description = f"of type {kind!r}" if isinstance(kind, str) else f"without a type (its keys: {sorted(part)})"
-            raise ModelError(f"A part of a message is {description}, and cannot be sent. {_part_hint(kind)}")
+            part_type = part.get("type")
+            without_type = f"without a type (its keys: {sorted(part)})"
+            description = f"of type {part_type!r}" if isinstance(part_type, str) else without_type
+            raise ModelError(f"A part of a message is {description}, and cannot be sent. {_part_hint(part_type)}")
 
 
-def _part_hint(kind: object) -> str:
-    if kind in _PART_TYPES:
-        return f"Write a part of type {kind!r} as in OpenAI's chat completions."
-    return suggestion(str(kind), _PART_TYPES, noun="Types")
+def _part_hint(part_type: object) -> str:
+    """Return the advice for a part that cannot be sent."""
+    if part_type in _PART_TYPES:
+        return f"Write a part of type {part_type!r} as in OpenAI's chat completions."
+    return suggestion(str(part_type), _PART_TYPES, noun="Types")
 
 
 def _image(url: str, options: Mapping[str, Any]) -> Any:
@@ -148,11 +158,11 @@ def _binary_content(uri: str, part: Mapping[str, Any]) -> vendor.BinaryContent:
 # -- settings, tools and output schemas
 
 _FIXED_SETTINGS: dict[str, Any] = {"max_retries": 0}
-"""The runtime retries calls and honours Retry-After, so the providers' libraries must not retry too."""
+"""Settings of all calls. The runtime retries calls and honours Retry-After, so the providers' libraries must not."""
 
 
 def request_settings(request: ModelRequest, defaults: Mapping[str, Any]) -> ModelSettings:
-    """Return the settings of a call: the request's fields override its `extra`, which overrides the defaults."""
+    """Return the settings of a call. The fields of the request override its `extra`, which overrides the defaults."""
     others = without_none({"request_timeout": request.timeout, **_tool_choice_settings(request)})
     sampling = sampling_settings(request, stop="stop_sequences")
     merged = {**defaults, **request.extra, **sampling, **others, **_FIXED_SETTINGS}
@@ -162,7 +172,7 @@ def request_settings(request: ModelRequest, defaults: Mapping[str, Any]) -> Mode
 
 
 def _tool_choice_settings(request: ModelRequest) -> dict[str, Any]:
-    """Return the settings of the tool choice; none without tools, since providers refuse them."""
+    """Return the settings for tool calls. Without tools there are none, because providers would refuse them."""
     if not request.tools:
         return {}
     choice = {"auto": None, "any": "required", "none": "none"}.get(request.tool_choice, [request.tool_choice])
@@ -174,7 +184,7 @@ def _tool_choice_settings(request: ModelRequest) -> dict[str, Any]:
 
 
 def request_parameters(request: ModelRequest, model: Model) -> ModelRequestParameters:
-    """Return the tools and the output schema, which is sent as a prompt to models that cannot enforce it."""
+    """Return the tools and the output schema. Models that cannot enforce the schema get it as part of the prompt."""
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
     from pydantic_ai.tools import ToolDefinition
@@ -211,20 +221,21 @@ _LIST_KEYWORDS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 _MAP_KEYWORDS: Final = ("properties", "$defs", "definitions")
 """Keywords whose value maps names to schemas."""
 _TYPE_KEYWORDS: Final = frozenset(("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"))
-"""Keywords of which a schema needs one to restrict its values."""
+"""Keywords that restrict the values of a schema; a closed schema has at least one of them."""
 
 
 def is_closed(schema: Mapping[str, Any]) -> bool:
     """Return True for a schema that Anthropic can enforce: every value has a type, and nothing is recursive.
 
-    Anthropic's grammars allow no recursion and no object with arbitrary fields: its library closes such an object, so
-    that the model can answer only `{}`. Other schemas are sent in the prompt.
+    Anthropic does not support recursion, or objects with arbitrary fields: its library forbids further fields in all
+    objects, so that the only possible answer for such an object would be `{}`. A schema that it cannot enforce is sent
+    in the prompt.
     """
     return all(map(_is_level_closed, _subschemas(schema))) and not _is_recursive(schema)
 
 
 def _is_level_closed(schema: Mapping[str, Any]) -> bool:
-    """Return True if a schema restricts its values, whatever the schemas inside of it allow."""
+    """Return True if a schema restricts its values, regardless of the schemas nested in it."""
     if not _TYPE_KEYWORDS & schema.keys() or not isinstance(schema.get("type", ""), str):
         return False
     if schema.get("type") != "object":
@@ -233,7 +244,7 @@ def _is_level_closed(schema: Mapping[str, Any]) -> bool:
 
 
 def _subschemas(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield a schema and all schemas in it, in any order."""
+    """Yield a schema and all schemas nested in it, in no particular order."""
     stack: list[Any] = [schema]
     while stack:
         subschema = stack.pop()
@@ -251,12 +262,12 @@ def _subschemas(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_recursive(schema: Mapping[str, Any]) -> bool:
-    """Return True if a definition refers to itself, directly or not, or anything refers to the root."""
+    """Return True if a definition refers to itself, directly or indirectly, or if anything refers to the root."""
     definitions: dict[str, Any] = {**schema.get("definitions", {}), **schema.get("$defs", {})}
     references = {name: _references_in(definition) for name, definition in definitions.items()}
     if not (_references_in(schema) <= references.keys()):
         return True
-    # Definitions without references to remaining ones are removed, until only those of cycles remain.
+    # Remove definitions that refer to no remaining definition, until all that remain are in a cycle or refer to one.
     while independent := [name for name, others in references.items() if not others & references.keys()]:
         for name in independent:
             del references[name]
@@ -264,7 +275,10 @@ def _is_recursive(schema: Mapping[str, Any]) -> bool:
 
 
 def _references_in(schema: Any) -> set[str]:
-    """Return the names of the definitions to which a schema refers; another name for a reference to the root."""
+    """Return the names of the definitions to which a schema refers.
+
+    A reference to the root yields a name that is not the name of a definition.
+    """
     if not isinstance(schema, Mapping):
         return set()
     subschemas = _subschemas(cast("Mapping[str, Any]", schema))

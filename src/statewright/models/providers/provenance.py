@@ -1,8 +1,8 @@
-"""Provider-specific parts of an answer that must be sent back unchanged: reasoning with signatures, and ids of items.
+"""Provider-specific parts of an answer that its provider must get back unchanged, such as reasoning with signatures.
 
-They are recorded as plain JSON in the message's metadata under `provider`: the parts of the answer in order, without
-text and arguments, which are in the message itself, so that edits of a message take effect. Only the provider that gave
-the answer gets them back, at the same URL; others get text and calls.
+The parts of an answer are recorded in order, as plain JSON, in the message's metadata under `provider`. The text and
+the arguments of calls are not recorded, because the message has them, and edits of the message must take effect. The
+record is sent only to the provider that gave the answer, at the same URL; other providers get only text and calls.
 """
 
 from __future__ import annotations
@@ -17,31 +17,33 @@ if TYPE_CHECKING:
     from pydantic_ai import messages as vendor
 
 _WITHOUT_RECORD = ({"part_kind", "length"}, {"part_kind", "tool_call_id"})
-"""The fields of parts that need no record: the message has all of their content."""
+"""The sets of fields of parts that need no record. If all parts of an answer have such fields, it is not recorded."""
 _RESPONSE_FIELDS = ("provider_name", "canonical_system", "provider_response_id", "model_name")
-"""The recorded fields of a response, besides its parts."""
+"""The fields of a response that are recorded besides its parts."""
 
 
-class Source(NamedTuple):
+class AnswerSource(NamedTuple):
     """The source of an answer: the provider and its URL."""
 
     name: str
     url: str
-    """Without credentials and query, since it is stored."""
+    """The URL without credentials and query, because it is stored."""
 
     @classmethod
-    def at(cls, name: str, url: str) -> Source:
-        """Return the source for a provider's name and URL."""
+    def at(cls, name: str, url: str) -> AnswerSource:
+        """Return the source with a provider's name, and its URL without credentials and query."""
         parts = urlsplit(url)
         return cls(name, urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")))
 
 
-def provenance_of(response: vendor.ModelResponse, source: Source) -> dict[str, Any] | None:
-    """Return the record of an answer; None if the message has everything to be sent back."""
+def provenance_of(response: vendor.ModelResponse, source: AnswerSource) -> dict[str, Any] | None:
+    """Return the record of an answer; None if the message itself has everything that must be sent again."""
     from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
 
-    needed = ModelResponse(parts=response.parts, **{name: getattr(response, name) for name in _RESPONSE_FIELDS})
-    dumped = ModelMessagesTypeAdapter.dump_python([needed], mode="json", exclude_none=True)[0]
+    recorded_response = ModelResponse(
+        parts=response.parts, **{name: getattr(response, name) for name in _RESPONSE_FIELDS}
+    )
+    dumped = ModelMessagesTypeAdapter.dump_python([recorded_response], mode="json", exclude_none=True)[0]
     parts = [_without_content(part) for part in dumped["parts"] if part["part_kind"] != "file"]
     if all(set(part) in _WITHOUT_RECORD for part in parts):
         return None
@@ -50,7 +52,7 @@ def provenance_of(response: vendor.ModelResponse, source: Source) -> dict[str, A
 
 
 def _without_content(part: dict[str, Any]) -> dict[str, Any]:
-    """Return a part without the content that is in the message."""
+    """Return a part without the content that the message has."""
     match part["part_kind"]:
         case "text":
             fields = {key: value for key, value in part.items() if key != "content"}
@@ -64,8 +66,8 @@ def _without_content(part: dict[str, Any]) -> dict[str, Any]:
             return part
 
 
-def restore_response(message: Message, source: Source) -> vendor.ModelResponse:
-    """Convert an assistant message to a response, with its recorded parts if it came from this source."""
+def restore_response(message: Message, source: AnswerSource) -> vendor.ModelResponse:
+    """Convert an assistant message to a response of pydantic-ai, with its recorded parts if it is from this source."""
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 
     record: Any = (message.metadata or {}).get("provider")
@@ -87,7 +89,7 @@ def _response_without_record(message: Message) -> vendor.ModelResponse:
 
 
 def _restore_parts(message: Message, record: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the recorded parts with the current content of the message. Content that was added comes last."""
+    """Yield the recorded parts with the current content of the message. Content without a recorded part comes last."""
     texts = _split_text(message.text, [part["length"] for part in record if part["part_kind"] == "text"])
     calls = {call.id: call for call in message.tool_calls}
     for part in record:
@@ -106,7 +108,7 @@ def _restore_parts(message: Message, record: Sequence[Mapping[str, Any]]) -> Ite
 
 
 def _split_text(text: str, lengths: Sequence[int]) -> Iterator[str]:
-    """Yield the text in pieces of these lengths; in one piece, and empty ones, if its length has changed."""
+    """Yield the text in pieces of these lengths; if its length has changed, the whole text, and empty pieces."""
     if sum(lengths) != len(text):
         yield text
         yield from [""] * (len(lengths) - 1)

@@ -1,13 +1,15 @@
 """Close the streams of a provider in the right order and in the right task, even if the reader stops early.
 
-The reader of a stream may stop at any point without closing it. The nested generators inside hold an open response, and
-must be closed innermost first, in the task that opened them. `run_in_own_task` runs them in a separate task, which is
-cancelled when the reader stops, when its iterator is garbage-collected, or when the loop ends.
+The reader of a stream may stop at any point, without closing the stream. A stream consists of nested generators, which
+keep a response open. They must be closed innermost first, and in the task that opened them. Therefore `run_in_own_task`
+runs them in a separate task, which is cancelled when the reader stops, when the reader's iterator is garbage-collected,
+or when the event loop ends.
 
 google-genai reads an answer through nested generators, and keeps one of them in an object to which another refers. If
-the reader stops early, only the outermost is closed. The others hold the connection open until they are
-garbage-collected; and if the loop ends first, it closes all of them concurrently, and each fails because another is
-running. So they are looked up before the stream is closed, and closed after it.
+the reader stops early, only the outermost generator is closed. The others keep the connection open until they are
+garbage-collected. If the event loop ends before that, it closes them all concurrently, and each fails because another
+one is running. Therefore `nested_generators` finds them before the stream is closed, and `close_generators` closes them
+afterwards.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ Item = TypeVar("Item")
 
 
 async def run_in_own_task(items: AsyncGenerator[Item]) -> AsyncGenerator[Item]:
-    """Yield items that a separate task produces. An error of `items` is raised after the items that precede it."""
+    """Iterate over `items` in a separate task, and yield them. Errors are raised after the items that precede them."""
     queue: asyncio.Queue[tuple[Item] | None] = asyncio.Queue()
-    task = asyncio.create_task(_fill(queue, items))
+    task = asyncio.create_task(_fill_queue(queue, items))
     task.add_done_callback(lambda _: queue.put_nowait(None))
     try:
         while (item := await queue.get()) is not None:
@@ -35,24 +37,25 @@ async def run_in_own_task(items: AsyncGenerator[Item]) -> AsyncGenerator[Item]:
         task.cancel()
         await asyncio.wait({task})
         if not task.cancelled():
-            task.exception()  # retrieved, since asyncio logs errors that nothing has retrieved
+            task.exception()  # asyncio would log an error that is never retrieved
 
 
-async def _fill(queue: asyncio.Queue[tuple[Item] | None], items: AsyncGenerator[Item]) -> None:
+async def _fill_queue(queue: asyncio.Queue[tuple[Item] | None], items: AsyncGenerator[Item]) -> None:
     async with aclosing(items):
         async for item in items:
             queue.put_nowait((item,))
 
 
-# -- generators that a library drops
+# -- generators that a library does not close
 
 _LIBRARIES: Final = ("google.genai", "pydantic_ai", "httpx", "httpcore")
-"""Packages whose objects are searched for generators."""
+"""The packages whose objects are searched for generators."""
 _MAX_OBJECTS: Final = 10_000
+"""Maximum number of objects to search."""
 
 
 def nested_generators(root: object) -> list[AsyncGenerator[Any]]:
-    """Return the asynchronous generators to which an object refers, directly or indirectly, outermost first."""
+    """Return the asynchronous generators to which `root` refers, directly or indirectly, outermost first."""
     generators: list[AsyncGenerator[Any]] = []
     seen: dict[int, object] = {id(root): root}
     level: Sequence[object] = [root]
@@ -74,7 +77,7 @@ def _is_followed(item: object) -> bool:
 
 
 async def close_generators(generators: Sequence[AsyncGenerator[Any]]) -> None:
-    """Close generators, the last one first; skip those that are closed or running."""
+    """Close generators in reverse order, and skip those that are closed or running."""
     for generator in reversed(generators):
         with suppress(RuntimeError):
             await generator.aclose()

@@ -1,1 +1,1 @@
-"""Recordings of model calls, replayed in tests without an API key or a network."""
+"""Model calls that are recorded once, and replayed in tests without an API key or a network."""

@@ -1,8 +1,8 @@
-"""Cassettes: files of requests and answers, recorded once and replayed in tests.
+"""Cassettes: files of model requests and their answers, which are recorded once and replayed in tests.
 
-A cassette is JSON in UTF-8, with keys in a fixed order and records in the order of the requests, so that another
-recording differs only where the answers do. It contains messages, tools and settings, but no API keys or headers of the
-adapter. It may be edited by hand: a request is matched by its JSON form.
+A cassette is JSON in UTF-8, with keys in a fixed order and records in the order of the requests, so that a new
+recording differs from the old one only where the answers differ. It contains messages, tools and settings, but no API
+keys or headers of the adapter. It may be edited by hand, because requests are compared by their JSON.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Record:
     """The streamed events, if the answer was streamed."""
     error: JsonObject | None = None
     used: bool = False
-    """True if the record was replayed or made by this process."""
+    """True if this process has replayed or made the record."""
     from_file: bool = False
     """True if the record was read from the file."""
     key: str = field(init=False, repr=False)
@@ -56,7 +56,7 @@ class Record:
         return self.response is not None or self.error is not None
 
     def to_json(self) -> str:
-        """Return the record as JSON, which is cached: the file is saved again after each call."""
+        """Return the record as JSON text, which is cached, because the whole file is saved again after each call."""
         if self._text is None:
             fields = {"request": self.request, "pieces": self.pieces, "response": self.response, "error": self.error}
             present = {name: value for name, value in fields.items() if value}
@@ -74,14 +74,14 @@ class Cassette:
         self._is_loaded = False
 
     def load(self) -> None:
-        """Read the file once. Raises ModelError if it cannot be read; a missing file is empty."""
+        """Read the file, unless it has been read. Raises ModelError if it cannot be read; a missing file is empty."""
         with self._lock:
             if not self._is_loaded:
                 self._records = [*_read_file(self.path), *self._records]
                 self._is_loaded = True
 
     def start_anew(self) -> None:
-        """Discard the records in the file, which the next save replaces."""
+        """Discard the records that come from the file. The next save replaces the file."""
         with self._lock:
             self._records = [record for record in self._records if not record.from_file]
             self._is_loaded = True
@@ -95,7 +95,7 @@ class Cassette:
 
     @property
     def unused(self) -> Sequence[Record]:
-        """The records that were neither replayed nor made by this process."""
+        """The records that this process has neither replayed nor made."""
         return [record for record in self.records if not record.used]
 
     def take(self, request: JsonObject) -> Record | None:
@@ -110,14 +110,14 @@ class Cassette:
         return None
 
     def begin(self, request: JsonObject) -> Record:
-        """Add a record without an answer. It is added before the answer, so that records have the order of requests."""
+        """Add a record that has no answer yet, so that records have the order of the requests, not of the answers."""
         record = Record(request, used=True)
         with self._lock:
             self._records.append(record)
         return record
 
     def save(self) -> None:
-        """Write all records with an answer; the file is replaced atomically."""
+        """Write all records with an answer to the file, which is replaced atomically."""
         with self._lock:
             records = ",\n".join(record.to_json() for record in self.records)
             text = f'{{\n"version": {VERSION},\n"records": [\n{records}\n]\n}}\n'
@@ -132,7 +132,7 @@ class Cassette:
             self._records.remove(record)
 
     def missing_error(self, request: JsonObject) -> ModelError:
-        """Return the error for a request without an unused record."""
+        """Return the error for a request for which there is no unused record."""
         return ModelError(
             f"The cassette {str(self.path)!r} has no answer for this request: {self._missing_reason(request)} "
             f"Record it with STATEWRIGHT_RECORD=new in the environment, or everything with STATEWRIGHT_RECORD=all."
@@ -151,7 +151,7 @@ class Cassette:
 
 
 def _read_file(path: Path) -> list[Record]:
-    """Read the records of a file; none if it is missing."""
+    """Return the records in a file; an empty list if it does not exist. Raises ModelError if it is invalid."""
     try:
         data: Any = json.loads(path.read_bytes().decode(errors="surrogatepass"))
     except FileNotFoundError:
@@ -172,9 +172,10 @@ def _read_file(path: Path) -> list[Record]:
 
 
 def _read_record(data: JsonObject) -> Record:
-    request = mask_settings(data["request"])  # earlier releases wrote secrets, and such requests must still match
+    # Earlier releases did not mask secrets in the settings. They are masked here, so that such requests still match.
+    request = mask_settings(data["request"])
     record = Record(request, data.get("response"), data.get("pieces") or [], data.get("error"), from_file=True)
-    # Decoded to validate the record: a wrong edit is reported when the file is read, not in the middle of a test.
+    # Everything is decoded to validate it, so that a mistake in an edited file is reported when the file is read.
     for piece in record.pieces:
         decode_event(piece)
     if record.response is not None:
@@ -194,21 +195,22 @@ def _unreadable_error(path: Path, reason: str) -> ModelError:
 
 _ABSENT: Final = object()
 _MAX_DIFFERENCES: Final = 3
-"""Maximum number of reported differences."""
+"""Maximum number of differences that are reported."""
 _EXCERPT_LENGTH: Final = 60
 """Maximum characters of an excerpt."""
 _LEADING_CONTEXT: Final = 20
-"""Characters of an excerpt before the first difference."""
+"""The number of characters in an excerpt before the first difference."""
 
 
 def describe_difference(request: Any, recorded: Sequence[Any]) -> str:
-    """Describe how a request differs from the most similar recorded one, which has the fewest differences."""
+    """Describe the differences between a request and the recorded request that has the fewest differences from it."""
     differences = min((list(_differences(record, request, "")) for record in recorded), key=len)
     more = f"; and {len(differences) - _MAX_DIFFERENCES} more" if len(differences) > _MAX_DIFFERENCES else ""
     return "; ".join(differences[:_MAX_DIFFERENCES]) + more
 
 
 def _differences(recorded: Any, request: Any, path: str) -> Iterator[str]:
+    """Yield the differences between two values, which are at `path` in the requests."""
     if recorded == request:
         return
     if isinstance(recorded, dict) and isinstance(request, dict):
@@ -226,7 +228,7 @@ def _differences(recorded: Any, request: Any, path: str) -> Iterator[str]:
 
 
 def _excerpts(recorded: Any, request: Any) -> tuple[str, str]:
-    """Return excerpts of two values; of long texts, the part around the first difference."""
+    """Return excerpts of two different values. If both are strings, the excerpts show the first difference."""
     if not (isinstance(recorded, str) and isinstance(request, str)):
         return _excerpt(recorded, 0), _excerpt(request, 0)
     difference = next(index for index, (old, new) in enumerate(zip_longest(recorded, request)) if old != new)

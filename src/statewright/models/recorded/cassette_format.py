@@ -1,9 +1,9 @@
 """The JSON form of requests, answers and errors in a cassette.
 
-A recorded request has all that is sent, except for values that vary between runs and mean nothing to a model: the ids
-and metadata of messages, the metadata of the request, and its timeout. Ids of calls are replaced by numbers, since some
-adapters generate random ones. Secrets in the settings of a request, such as an API key in its headers, are masked,
-since cassettes are committed; requests that differ only in secrets are equal.
+A recorded request has everything that is sent, except values that differ between runs and mean nothing to a model: the
+ids and metadata of messages, the metadata of the request, and its timeout. The ids of tool calls are replaced by
+numbered ids, because some adapters generate random ids. Secrets in the settings of a request, such as an API key in its
+headers, are masked, because cassettes are committed to version control. Requests that differ only in secrets are equal.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _REDACTOR: Final = Redactor()
 _BYTES: Final = "$bytes"
 _DATETIME: Final = "$datetime"
 _DICT: Final = "$dict"
-"""The key that wraps a dict which would otherwise be decoded as one of the above."""
+"""The keys of dicts that stand for bytes, for a datetime, and for a dict whose only key is one of these three keys."""
 
 
 # -- requests
 
 
 def encode_request(request: ModelRequest) -> JsonObject:
-    """Encode the parts of a request that are sent; unset settings are omitted."""
+    """Encode the parts of a request that are sent. Settings that are not set are omitted."""
     numbered_ids: dict[str, str] = {}
     form = request.output
     values = {
@@ -64,14 +64,14 @@ def encode_request(request: ModelRequest) -> JsonObject:
 
 
 def mask_settings(request: JsonObject) -> JsonObject:
-    """Return an encoded request with the secrets in its settings masked, recognised by their name or shape."""
+    """Return an encoded request with the secrets in its settings masked. They are recognised by name or shape."""
     if "extra" not in request:
         return request
     return {**request, "extra": _REDACTOR.value(request["extra"])}
 
 
 def _encode_message(message: Message, numbered_ids: dict[str, str]) -> JsonObject:
-    """Encode a message; `numbered_ids` maps the ids of the calls so far to the ids that replace them."""
+    """Encode a message. `numbered_ids` maps the ids of the calls so far to the ids that replace them."""
 
     def number_id(call_id: str) -> str:
         return numbered_ids.setdefault(call_id, f"call-{len(numbered_ids) + 1}")
@@ -89,7 +89,7 @@ def _encode_message(message: Message, numbered_ids: dict[str, str]) -> JsonObjec
 
 
 def _fields(value: Any) -> JsonObject:
-    """Return the fields of a dataclass; unlike `asdict`, without copying their values."""
+    """Return the fields of a dataclass by name. Unlike `asdict`, it does not copy their values."""
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
@@ -97,7 +97,7 @@ def _fields(value: Any) -> JsonObject:
 
 
 def encode_response(response: ModelResponse) -> JsonObject:
-    """Encode a response; unset fields are omitted."""
+    """Encode a response. Fields that are not set are omitted."""
     message = response.message
     encoded_message = without_none(
         {
@@ -145,7 +145,7 @@ def _encode_usage(usage: Usage) -> JsonObject:
 
 
 def encode_event(event: ModelEvent) -> JsonObject | None:
-    """Encode an event of a stream; None for the final response, which is encoded separately."""
+    """Encode an event of a stream; return None for the final response, which is encoded separately."""
     match event:
         case TextDelta(text):
             return {"text": text}
@@ -180,10 +180,11 @@ def decode_event(data: JsonObject) -> ModelEvent:
 
 
 def encode_error(error: ModelError, settings: Mapping[str, Any]) -> JsonObject:
-    """Encode an error of a model, without the secrets in the settings of its request."""
-    kind = next((kind for kind in (ModelUnavailable, ModelAnswerInvalid) if isinstance(error, kind)), ModelError)
+    """Encode an error of a model, in which the secrets in the `settings` of the request are masked."""
+    known_classes = (ModelUnavailable, ModelAnswerInvalid)
+    error_class = next((cls for cls in known_classes if isinstance(error, cls)), ModelError)
     values = {
-        "kind": kind.__name__,
+        "kind": error_class.__name__,
         "message": make_mask(secrets_in_settings(settings))(str(error)),
         "status": getattr(error, "status", None),
         "retry_after": getattr(error, "retry_after", None),
@@ -203,7 +204,7 @@ def decode_error(data: JsonObject) -> ModelError:
 
 
 def encode_value(value: Any, path: str) -> Any:
-    """Encode plain data, bytes and datetimes as JSON. Raises ModelError for other values."""
+    """Encode plain data, bytes and datetimes as JSON values. Raises ModelError, with the `path`, for other values."""
     match value:
         case None | bool() | int() | float() | str():
             return value

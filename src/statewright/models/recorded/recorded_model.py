@@ -1,4 +1,4 @@
-"""A model whose calls are recorded once, and replayed in tests without an API key or a network."""
+"""A chat model whose calls are recorded once, and replayed in tests without an API key or a network."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from statewright.models.recorded.cassette_format import (
 
 RecordMode = Literal["replay", "auto", "record"]
 VARIABLE: Final = "STATEWRIGHT_RECORD"
-"""Environment variable: `none` replays, `new` records only new requests, `all` records everything again."""
+"""The environment variable that sets the mode: `none` replays, `new` records only new requests, `all` records all."""
 _MODES: Final[dict[str, RecordMode]] = {"": "replay", "none": "replay", "new": "auto", "all": "record"}
 
 
 class RecordedModel:
-    """A chat model that replays answers from a cassette, or records those of another model.
+    """A chat model that replays answers from a cassette, or records the answers of another model.
 
-    `mode` is `replay` (call no model), `auto` (call the model for requests without a record, and record these) or
-    `record` (call it for all requests; the file is replaced when the first answer arrives). By default the environment
-    variable `STATEWRIGHT_RECORD` selects one of these by `none`, `new` or `all`; unset means replay. So a test is
-    written once, recorded with `STATEWRIGHT_RECORD=new pytest tests/test_agent.py`, and replayed from then on:
+    `mode` is `replay` (call no model), `auto` (call the model only for requests that were not recorded, and record the
+    answers) or `record` (call the model for all requests; the file is replaced when the first answer arrives). By
+    default, the environment variable `STATEWRIGHT_RECORD` selects the mode: `none` or unset for `replay`, `new` for
+    `auto`, `all` for `record`. So a test is written once, recorded with
+    `STATEWRIGHT_RECORD=new pytest tests/test_agent.py`, and replayed from then on:
 
         model = RecordedModel("tests/cassettes/agent.json", lambda: connect_model("openai:gpt-5"))
 
-    `model` is the model to record, or a function that creates it. The function is called only when needed, so replaying
-    needs no API key. Without a model the environment is ignored, and the cassette is replayed.
+    `model` is the model to record, or a function that creates it. The function is called only if the model is needed,
+    so replaying needs no API key. Without a model, the environment variable is ignored, and the cassette is replayed.
 
-    A request is matched by its content; equal requests are answered in the order in which they were recorded. Message
-    ids, metadata, the timeout, and secrets in the settings, which are masked, are ignored. A request that was not
-    recorded raises ModelError, with the difference from the most similar one. With `record_errors=True` a ModelError of
-    the model is recorded and replayed too; otherwise it is only raised. Several models may share a file by sharing a
-    `Cassette`.
+    Requests are compared by content, without message ids, metadata, the timeout, and the values of secrets. Equal
+    requests are answered in the order in which they were recorded. If a request was not recorded, ModelError describes
+    how it differs from the most similar recorded request. With `record_errors=True`, ModelErrors of the model are
+    recorded and replayed too; otherwise they are only raised. Several models may share a file by sharing a `Cassette`.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class RecordedModel:
 
     @property
     def unused(self) -> Sequence[Record]:
-        """The records that were never replayed; `assert not model.unused` detects obsolete ones."""
+        """The records that were not replayed. Write `assert not model.unused` in a test to detect obsolete records."""
         return self.cassette.unused
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
@@ -100,7 +100,7 @@ class RecordedModel:
                 yield event
 
     def _find_record(self, request: JsonObject) -> Record | None:
-        """Return the record to replay; None to call the model. Raises ModelError if neither is possible."""
+        """Return the record to replay; None to call the model. Raises ModelError if the mode allows neither."""
         record = None if self.mode == "record" else self.cassette.take(request)
         if record is None and self.mode == "replay":
             raise self.cassette.missing_error(request)
@@ -108,7 +108,10 @@ class RecordedModel:
 
     @contextmanager
     def _recording(self, encoded: JsonObject, request: ModelRequest) -> Generator[Callable[[ModelEvent], None]]:
-        """Record the call made in this block, event by event; the record is discarded if the call does not complete."""
+        """Record the model call that is made in the `with` block.
+
+        The block passes each event to the function that it gets. The record is discarded if the call does not complete.
+        """
         record = self.cassette.begin(encoded)
         pieces: list[JsonObject] = []
         is_answered = False
@@ -116,8 +119,8 @@ class RecordedModel:
         def record_event(event: ModelEvent) -> None:
             nonlocal is_answered
             if isinstance(event, ResponseFinished):
-                is_answered = True  # a later failure is not the model's
-                # The response comes last, since it marks the record as complete.
+                is_answered = True  # errors raised after this are not errors of the model
+                # The response is set last, because a record with a response counts as complete.
                 record.pieces, record.response = pieces, encode_response(event.response)
                 self.cassette.save()
             elif (piece := encode_event(event)) is not None:
@@ -137,19 +140,20 @@ class RecordedModel:
             raise ModelAnswerInvalid("The recorded model ended its stream without a ResponseFinished.")
 
     def _resolve_model(self) -> ChatModel:
-        """Return the model to record, which is created on first use."""
-        if not isinstance(self._model, ChatModel) or isinstance(self._model, type):  # a class is a function, too
+        """Return the model to record, which is created when it is first used."""
+        if not isinstance(self._model, ChatModel) or isinstance(self._model, type):  # a class creates a model too
             self._model = cast("Callable[[], ChatModel]", self._model)()
         return self._model
 
 
 def _encode_checked(request: ModelRequest) -> JsonObject:
-    """Encode a request. Raises ModelError for one that a provider would refuse."""
+    """Encode a request. Raises ModelError for a request that a provider would refuse."""
     check_request(request)
     return encode_request(request)
 
 
 def _replay(record: Record) -> ModelResponse:
+    """Return the recorded response, or raise the recorded error."""
     if record.error is not None:
         raise decode_error(record.error)
     return decode_response(cast(JsonObject, record.response))
@@ -167,9 +171,9 @@ def _resolve_mode(mode: RecordMode | None, *, has_model: bool) -> RecordMode:
 
 
 def _mode_from_environment() -> RecordMode:
-    setting = os.environ.get(VARIABLE, "")
+    value = os.environ.get(VARIABLE, "")
     try:
-        return _MODES[setting.strip().lower()]
+        return _MODES[value.strip().lower()]
     except KeyError:
-        hint = suggestion(setting, ("none", "new", "all"), noun="Choices")
-        raise InvalidConfig(f"The environment variable {VARIABLE} is {setting!r}. {hint}") from None
+        hint = suggestion(value, ("none", "new", "all"), noun="Choices")
+        raise InvalidConfig(f"The environment variable {VARIABLE} is {value!r}. {hint}") from None

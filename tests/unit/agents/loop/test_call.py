@@ -66,7 +66,7 @@ def test_concurrent_tasks_have_their_own_calls() -> None:
 
 
 def test_a_view_includes_the_writes_and_the_usage_since_the_call_began() -> None:
-    view = call().view({"data.count": 2, "messages": [], "data.new": "n", "usage": [1, 2, 0.0, 0, 0]})
+    view = call().build_view({"data.count": 2, "messages": [], "data.new": "n", "usage": [1, 2, 0.0, 0, 0]})
     assert (view.network.usage.input_tokens, view.network.usage.output_tokens) == (6, 2)
     assert dict(view.state.data) == {"files": ["x"], "count": 2, "new": "n"}
     assert view.kwargs == {"network": view.network, "state": view.network.state}
@@ -75,7 +75,7 @@ def test_a_view_includes_the_writes_and_the_usage_since_the_call_began() -> None
 
 def test_only_changed_fields_are_in_the_update() -> None:
     agent_call = call()
-    view = agent_call.view({})
+    view = agent_call.build_view({})
     assert view.update() == {}
     assert view.state.data.files == ["x"]
     assert view.update() == {}
@@ -86,14 +86,14 @@ def test_only_changed_fields_are_in_the_update() -> None:
 
 
 def test_scheduled_agents_are_in_the_update() -> None:
-    view = call().view({})
+    view = call().build_view({})
     view.network.schedule("a")
     view.network.schedule(Agent("b"))
     assert view.update() == {"scheduled": ["a", "b"]}
 
 
 def test_a_value_that_is_restored_is_not_in_the_update() -> None:
-    view = call().view({})
+    view = call().build_view({})
     view.state.data.count = 9
     view.state.data.count = 1
     assert view.update() == {}

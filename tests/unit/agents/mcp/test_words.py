@@ -11,12 +11,12 @@ def tail_of(*written: str) -> str:
         for text in written:
             file.write(text)
             file.flush()
-    return asyncio.run(tail.read(patience=5))
+    return asyncio.run(tail.read(timeout=5))
 
 
 def test_the_tail_of_no_output_is_empty() -> None:
     assert tail_of() == ""
-    assert asyncio.run(StderrTail().read(patience=5)) == ""
+    assert asyncio.run(StderrTail().read(timeout=5)) == ""
 
 
 def test_the_last_lines_are_kept() -> None:
@@ -35,7 +35,7 @@ def test_reading_does_not_wait_for_a_running_program() -> None:
         file.flush()
 
         async def read_until_text() -> str:
-            while not (text := await tail.read(patience=0)):
+            while not (text := await tail.read(timeout=0)):
                 await asyncio.sleep(0.01)
             return text
 

@@ -30,23 +30,23 @@ def units(talk: Any, words: str) -> Any:
 
 
 def summarize(summaries: Summaries, of: Any, context: MemoryContext = NO_CONTEXT) -> Summary:
-    return asyncio.run(summaries.summary(of, context))
+    return asyncio.run(summaries.summarize(of, context))
 
 
 def test_the_same_beginning_is_summarized_once(talk: Any) -> None:
     model = ScriptedModel(["S", "longer"])
     summaries = Summaries(model)
-    assert summaries.longest(units(talk, "u1 a1"), NO_CONTEXT) == Summary(0)
+    assert summaries.find_longest(units(talk, "u1 a1"), NO_CONTEXT) == Summary(0)
     assert summarize(summaries, units(talk, "u1 a1")) == summarize(summaries, units(talk, "u1 a1")) == Summary(2, "S")
-    assert summaries.longest(units(talk, "u1 a1 u2"), NO_CONTEXT) == Summary(2, "S")
-    assert summaries.longest(units(talk, "u9 a1 u2"), NO_CONTEXT) == Summary(0)
+    assert summaries.find_longest(units(talk, "u1 a1 u2"), NO_CONTEXT) == Summary(2, "S")
+    assert summaries.find_longest(units(talk, "u9 a1 u2"), NO_CONTEXT) == Summary(0)
     assert summarize(summaries, units(talk, "u1 a1 u2")) == Summary(3, "longer")
     assert len(model.requests) == 2
 
 
 def test_concurrent_requests_share_one_summary(talk: Any) -> None:
     async def ask() -> list[Summary]:
-        return await asyncio.gather(*(summaries.summary(units(talk, "u1 a1"), NO_CONTEXT) for _ in range(20)))
+        return await asyncio.gather(*(summaries.summarize(units(talk, "u1 a1"), NO_CONTEXT) for _ in range(20)))
 
     model = SlowModel()
     summaries = Summaries(model)
@@ -56,21 +56,21 @@ def test_concurrent_requests_share_one_summary(talk: Any) -> None:
 
 def test_cancelling_one_request_does_not_cancel_the_others(talk: Any) -> None:
     async def ask() -> Summary:
-        first = asyncio.create_task(summaries.summary(units(talk, "u1 a1"), NO_CONTEXT))
-        second = asyncio.create_task(summaries.summary(units(talk, "u1 a1"), NO_CONTEXT))
+        first = asyncio.create_task(summaries.summarize(units(talk, "u1 a1"), NO_CONTEXT))
+        second = asyncio.create_task(summaries.summarize(units(talk, "u1 a1"), NO_CONTEXT))
         await asyncio.sleep(0)
         first.cancel()
         return await second
 
     summaries = Summaries(SlowModel())
-    assert asyncio.run(ask()).units == 2
+    assert asyncio.run(ask()).unit_count == 2
 
 
 def test_ids_of_messages_are_ignored(talk: Any) -> None:
     summaries = Summaries(ScriptedModel(["S"]))
     summarize(summaries, [(Message("x", id="1"),)])
-    assert summaries.longest([(Message("x", id="2"),)], NO_CONTEXT) == Summary(1, "S")
-    assert summaries.longest([(Message("x", role="assistant"),)], NO_CONTEXT) == Summary(0)
+    assert summaries.find_longest([(Message("x", id="2"),)], NO_CONTEXT) == Summary(1, "S")
+    assert summaries.find_longest([(Message("x", role="assistant"),)], NO_CONTEXT) == Summary(0)
 
 
 def test_calls_and_results_are_sent_to_the_model(talk: Any) -> None:
@@ -109,7 +109,7 @@ def test_an_invalid_answer_is_not_used_as_a_summary(answer: ModelResponse, talk:
     of = units(talk, "u1 a1")
     summaries = Summaries(ScriptedModel([answer, "S"]))
     assert summarize(summaries, of, MemoryContext(notes=notes)) == Summary(0)
-    assert summaries.longest(of, NO_CONTEXT) == Summary(0)
+    assert summaries.find_longest(of, NO_CONTEXT) == Summary(0)
     assert notes == {}
     assert summarize(summaries, of, MemoryContext(notes=notes)) == Summary(2, "S")
 
@@ -118,7 +118,7 @@ def test_parts_before_an_invalid_answer_are_kept() -> None:
     notes: dict[str, Any] = {}
     of = [(Message(str(n) * 60_000),) for n in range(3)]
     assert summarize(Summaries(ScriptedModel(["S1", "S2", " "])), of, MemoryContext(notes=notes)) == Summary(2, "S2")
-    assert Summaries(ScriptedModel([])).longest(of, MemoryContext(notes=notes)) == Summary(2, "S2")
+    assert Summaries(ScriptedModel([])).find_longest(of, MemoryContext(notes=notes)) == Summary(2, "S2")
 
 
 @pytest.mark.parametrize("notes", [None, {}])

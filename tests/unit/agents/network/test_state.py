@@ -51,7 +51,7 @@ def test_the_usage_of_a_run_includes_routers() -> None:
 def test_a_call_receives_the_data_and_the_run_of_the_network() -> None:
     owner = network(ScriptedModel([]))
     call = build_agent_call(owner, STATE, RUNTIME, owner.agents["a"])
-    run = call.view({}).network
+    run = call.build_view({}).network
     assert (call.values, run.call_count, run.state.thread_id) == ({"n": 1}, 2, "t")
     assert [agent.name for agent in run.stack] == ["b"]
     assert call.default_model is owner.default_chat_model
@@ -61,7 +61,7 @@ def test_a_call_receives_the_data_and_the_run_of_the_network() -> None:
 def test_the_thread_of_the_history_and_the_model_of_the_agent_take_precedence() -> None:
     agent = Agent("own", model=ScriptedModel([]))
     call = build_agent_call(network(ScriptedModel([])), {**STATE, "history_thread": "theirs"}, RUNTIME, agent)
-    assert (call.view({}).state.thread_id, call.default_model) == ("theirs", None)
+    assert (call.build_view({}).state.thread_id, call.default_model) == ("theirs", None)
 
 
 def test_a_view_shows_the_run_and_collects_its_writes() -> None:

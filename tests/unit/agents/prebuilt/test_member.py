@@ -37,7 +37,7 @@ def run(member: Member, values: dict[str, Any]) -> Any:
     async def node(state: Any) -> Any:
         answer_of_member = await member.call(state)
         answers.append(answer_of_member)
-        return answer_of_member.to_report(answer_of_member.messages)
+        return answer_of_member.to_subgraph_result(answer_of_member.messages)
 
     result = StateGraph(Group).add_node("n", node).add_edge(START, "n").compile().invoke(values)
     return answers[0], result
@@ -108,7 +108,7 @@ def test_a_member_can_be_called_on_an_event_loop() -> None:
     member = Member(graph({"messages": ["new"]}), read_schema(Group))
 
     async def node(state: Any) -> Any:
-        return (await member.call(state)).to_report([])
+        return (await member.call(state)).to_subgraph_result([])
 
     app = StateGraph(Group).add_node("n", node).add_edge(START, "n").compile()
     assert asyncio.run(app.ainvoke({"messages": ["old"]}))["messages"][0].text == "old"

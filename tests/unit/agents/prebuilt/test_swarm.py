@@ -167,7 +167,7 @@ def test_a_handoff_to_an_unknown_agent_at_runtime_raises_unknown_target() -> Non
     ("agents", "default", "message"),
     [
         ([], "a", "Swarm 'swarm' has no agents"),
-        ([agent("a")], "aa", "starts with 'aa'.*Did you mean 'a'"),
+        ([agent("a")], "aa", "default_active_agent of .* is 'aa'.*Did you mean 'a'"),
         ([agent("a"), agent("a")], "a", "two agents named 'a'"),
         ([agent("a", tools=[TO_B])], "a", "'transfer_to_b' of agent 'a' hands over to 'b', which is not an agent"),
         ([agent("a", tools=[TO_A])], "a", "hands over to the agent itself"),

@@ -73,7 +73,7 @@ def test_injected_parameters_get_their_values(name: str, hint: Any, value: Any, 
         assert source is None
         return
     assert source is not None
-    assert source.value("t", name, WITH_RUNTIME) is value
+    assert source.resolve_value("t", name, WITH_RUNTIME) is value
     assert source.changes_state is changes_state
 
 
@@ -97,7 +97,7 @@ def test_other_parameters_are_arguments(name: str, hint: Any) -> None:
 def test_a_field_of_the_state_is_injected(state: Any) -> None:
     source = injected_source(parameter("user", Annotated[str, InjectedState("user")]))
     assert source is not None
-    assert source.value("t", "user", ToolContext(state=state)) == "eve"
+    assert source.resolve_value("t", "user", ToolContext(state=state)) == "eve"
 
 
 @pytest.mark.parametrize("state", [{}, State({}), None], ids=repr)
@@ -106,13 +106,13 @@ def test_a_missing_field_becomes_the_default_or_none_or_an_error(state: Any) -> 
     required = injected_source(parameter("user", Annotated[str, InjectedState("user")]))
     assert required is not None
     with pytest.raises(InvalidConfig, match=r"'t' cannot be called: .* argument 'user' needs the field 'user'"):
-        required.value("t", "user", context)
+        required.resolve_value("t", "user", context)
     optional = injected_source(parameter("user", Annotated[str | None, InjectedState("user")]))
     assert optional is not None
-    assert optional.value("t", "user", context) is None
+    assert optional.resolve_value("t", "user", context) is None
     with_default = injected_source(parameter("user", Annotated[str, InjectedState("user")]).replace(default="ann"))
     assert with_default is not None
-    assert with_default.value("t", "user", context) is MISSING
+    assert with_default.resolve_value("t", "user", context) is MISSING
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_missing_source_is_an_error_with_a_remedy(name: str, hint: Any, remedy
     source = injected_source(parameter(name, hint))
     assert source is not None
     with pytest.raises(InvalidConfig, match=remedy):
-        source.value("t", name, ToolContext())
+        source.resolve_value("t", name, ToolContext())
 
 
 @pytest.mark.parametrize(
@@ -144,8 +144,8 @@ def test_a_missing_source_is_an_error_with_a_remedy(name: str, hint: Any, remedy
 def test_markers_are_found_inside_unions(hint: Any) -> None:
     source = injected_source(parameter("call_id", hint))
     assert source is not None
-    assert source.value("t", "call_id", CONTEXT) == "c1"
-    assert source.value("t", "call_id", ToolContext()) is None
+    assert source.resolve_value("t", "call_id", CONTEXT) == "c1"
+    assert source.resolve_value("t", "call_id", ToolContext()) is None
 
 
 @dataclass
@@ -156,15 +156,15 @@ class Shopping:
 def test_the_state_is_an_instance_of_the_annotated_class() -> None:
     source = injected_source(parameter("state", Annotated[Shopping, InjectedState]))
     assert source is not None
-    assert source.value("t", "state", ToolContext(state={"basket": ["tea"], "more": 1})) == Shopping(["tea"])
+    assert source.resolve_value("t", "state", ToolContext(state={"basket": ["tea"], "more": 1})) == Shopping(["tea"])
     with pytest.raises(InvalidConfig, match="'state' does not fit the annotation: basket"):
-        source.value("t", "state", ToolContext(state={"basket": 7}))
+        source.resolve_value("t", "state", ToolContext(state={"basket": 7}))
 
 
 def test_the_context_is_injected() -> None:
     source = injected_source(parameter("here", ToolContext))
     assert source is not None
-    assert source.value("t", "here", CONTEXT) is CONTEXT
+    assert source.resolve_value("t", "here", CONTEXT) is CONTEXT
 
 
 def test_injected_parameters_are_not_in_the_schema() -> None:

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage
 from statewright.messages import langchain_calls
 from statewright.models import OutputForm
 from statewright.models.adapters.conversion import find_finish_reason, finish_reason_of
-from statewright.models.adapters.langchain.conversion import as_text, convert_response
+from statewright.models.adapters.langchain.conversion import convert_answer_call, convert_response
 
 METADATA: list[tuple[dict[str, Any], str | None]] = [
     ({"finish_reason": "stop"}, "stop"),
@@ -47,7 +47,7 @@ def test_langchain_answers_have_the_finish_reason(metadata: dict[str, Any], reas
     assert response.finish_reason == ("tools" if has_call and not is_ended else reason)
     if has_call:
         form = OutputForm({"type": "object"})
-        assert as_text(response, form).finish_reason == (reason if is_ended else "stop")
+        assert convert_answer_call(response, form).finish_reason == (reason if is_ended else "stop")
 
 
 @pytest.mark.parametrize("word", [None, 7, "", "STOP"])

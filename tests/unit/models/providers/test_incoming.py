@@ -10,9 +10,9 @@ from pydantic_ai.usage import RequestUsage
 from statewright.errors import ModelUnavailable
 from statewright.models import Usage
 from statewright.models.providers.incoming import convert_response, convert_usage
-from statewright.models.providers.provenance import Source
+from statewright.models.providers.provenance import AnswerSource
 
-SOURCE = Source("openai", "http://127.0.0.1:1")
+SOURCE = AnswerSource("openai", "http://127.0.0.1:1")
 STOPPED: dict[str, Any] = {"finish_reason": "stop", "provider_details": {"finish_reason": "stop"}}
 
 

@@ -17,9 +17,9 @@ from statewright.errors import ModelError
 from statewright.messages import Message, ToolCall
 from statewright.models import ModelRequest
 from statewright.models.providers.outgoing import convert_messages
-from statewright.models.providers.provenance import Source
+from statewright.models.providers.provenance import AnswerSource
 
-SOURCE = Source("openai", "http://127.0.0.1:1")
+SOURCE = AnswerSource("openai", "http://127.0.0.1:1")
 CALLS = Message("", role="assistant", tool_calls=(ToolCall("1", "add", {"a": 1}), ToolCall("2", "sub", invalid="{")))
 
 

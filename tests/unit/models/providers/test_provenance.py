@@ -8,9 +8,9 @@ import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
 from statewright.messages import Message, ToolCall
-from statewright.models.providers.provenance import Source, provenance_of, restore_response
+from statewright.models.providers.provenance import AnswerSource, provenance_of, restore_response
 
-SOURCE = Source("anthropic", "http://127.0.0.1:1")
+SOURCE = AnswerSource("anthropic", "http://127.0.0.1:1")
 ANSWER = ModelResponse(
     parts=[
         ThinkingPart("hm", signature="signed", provider_name="anthropic"),
@@ -24,13 +24,13 @@ ANSWER = ModelResponse(
 MESSAGE = Message("one two", role="assistant", tool_calls=(ToolCall("c1", "add", {"a": 1}), ToolCall("c2", "sub")))
 
 
-def with_provenance(message: Message = MESSAGE, source: Source = SOURCE) -> Message:
+def with_provenance(message: Message = MESSAGE, source: AnswerSource = SOURCE) -> Message:
     """Return the message with the provenance of ANSWER, encoded as JSON and decoded."""
     record = json.loads(json.dumps(provenance_of(ANSWER, source)))
     return replace(message, metadata={"provider": record})
 
 
-def restore(message: Message, source: Source = SOURCE) -> list[Any]:
+def restore(message: Message, source: AnswerSource = SOURCE) -> list[Any]:
     return list(restore_response(message, source).parts)
 
 
@@ -47,8 +47,8 @@ def test_the_content_of_the_message_is_not_saved_again() -> None:
 
 
 def test_passwords_in_addresses_are_not_saved() -> None:
-    source = Source.at("openai", "http://me:secret@127.0.0.1:8000/v1/?key=secret")
-    assert source == Source("openai", "http://127.0.0.1:8000/v1/")
+    source = AnswerSource.at("openai", "http://me:secret@127.0.0.1:8000/v1/?key=secret")
+    assert source == AnswerSource("openai", "http://127.0.0.1:8000/v1/")
     answer = ModelResponse(
         parts=ANSWER.parts, provider_name="openai", provider_url="http://me:secret@127.0.0.1:8000/v1/"
     )
@@ -59,8 +59,8 @@ def test_nothing_is_saved_for_plain_text_and_calls() -> None:
     assert provenance_of(ModelResponse(parts=[TextPart("a"), ToolCallPart("t", "{}", "c")]), SOURCE) is None
 
 
-@pytest.mark.parametrize("other", [Source("openai", SOURCE.url), Source(SOURCE.name, "http://127.0.0.1:2")])
-def test_another_provider_gets_text_and_calls_only(other: Source) -> None:
+@pytest.mark.parametrize("other", [AnswerSource("openai", SOURCE.url), AnswerSource(SOURCE.name, "http://127.0.0.1:2")])
+def test_another_provider_gets_text_and_calls_only(other: AnswerSource) -> None:
     assert restore(with_provenance(), other) == [
         TextPart("one two"),
         ToolCallPart("add", '{"a": 1}', "c1"),

@@ -1,1 +1,1 @@
-"""LangChain's tools as tools of agents."""
+"""The adapter for LangChain tools."""

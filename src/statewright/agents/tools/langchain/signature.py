@@ -1,4 +1,4 @@
-"""The parameters of LangChain's tools: the sources of injected ones, and the JSON Schema of the others."""
+"""The parameters of LangChain tools: the sources of injected parameters, and the JSON Schema of the arguments."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from statewright.agents.tools.injected import InjectedSource, injected_sources, 
 from statewright.errors import ToolError
 
 _INJECTED_NAMES: Final = re.compile(r"Injected|ToolRuntime|RunnableConfig")
-"""Names that indicate an injected parameter, in an annotation that cannot be resolved."""
+"""Matches names which show that a parameter is injected although its annotation cannot be resolved."""
 
 
 def sources_of(tool: Any) -> dict[str, InjectedSource]:
-    """Return the source of each injected parameter, from the schema of the tool and from its functions.
+    """Return the sources of a tool's injected parameters, by name, from its functions and the class of its arguments.
 
-    Raises ToolError for an annotation that cannot be resolved, and for a marker that does not name its source.
+    Raises ToolError for the annotation of an injected parameter that cannot be resolved, and for a parameter without a
+    default whose only marker is InjectedToolArg.
     """
     parameters = {parameter.name: parameter for parameter in reversed([*_function_parameters(tool)])}
     parameters |= {parameter.name: parameter for parameter in _schema_parameters(tool)}
     runtime = parameters.get("runtime")
-    # LangGraph injects by this name, and by no other.
+    # This is the only name by which LangGraph injects a parameter without an annotation.
     if runtime is not None and runtime.annotation in (inspect.Parameter.empty, Any):
         from statewright.langchain import ToolRuntime
 
@@ -42,18 +43,21 @@ def _function_parameters(tool: Any) -> Iterator[inspect.Parameter]:
 
 
 def config_parameters(tool: Any) -> frozenset[str]:
-    """Return the parameters that are annotated with RunnableConfig, which LangChain itself injects."""
+    """Return the names of the parameters annotated with RunnableConfig, which LangChain itself injects."""
     return frozenset(parameter.name for parameter in _function_parameters(tool) if _is_config(parameter.annotation))
 
 
 def _is_config(hint: Any) -> bool:
     """Return True for RunnableConfig and for its union with None."""
     types, _ = split_hint(hint)
-    return any(isinstance(kind, type) and kind.__name__ == "RunnableConfig" for kind in types)
+    return any(isinstance(cls, type) and cls.__name__ == "RunnableConfig" for cls in types)
 
 
 def with_exact_config(function: Any) -> Any:
-    """Annotate config parameters with just RunnableConfig, and return the function: LangChain ignores optional ones."""
+    """Annotate the config parameters of a function with RunnableConfig, and return the function.
+
+    LangChain does not inject a parameter whose annotation is a union with None.
+    """
     parameters = _parameters_of(function.__name__, function)
     names = [parameter.name for parameter in parameters if _is_config(parameter.annotation)]
     if names:
@@ -64,24 +68,27 @@ def with_exact_config(function: Any) -> Any:
 
 
 def _parameters_of(tool: str, function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
-    """Yield the parameters of a function with resolved annotations."""
+    """Yield the parameters of a function, with annotations that are strings resolved if possible."""
     target: Any = function
     while isinstance(target, partial):
         target = cast("Any", target).func
     target = inspect.unwrap(getattr(target, "__func__", target))
-    names: dict[str, Any] = getattr(target, "__globals__", {})
+    globalns: dict[str, Any] = getattr(target, "__globals__", {})
     for parameter in inspect.signature(function).parameters.values():
         if isinstance(parameter.annotation, str):
-            hint = _resolve_hint(tool, parameter.name, parameter.annotation, names)
+            hint = _resolve_hint(tool, parameter.name, parameter.annotation, globalns)
             parameter = parameter.replace(annotation=hint)
         yield parameter
 
 
-def _resolve_hint(tool: str, parameter: str, hint: str, names: dict[str, Any]) -> Any:
-    """Resolve an annotation that is a string; if that is not possible, return it unless it indicates injection."""
+def _resolve_hint(tool: str, parameter: str, hint: str, globalns: dict[str, Any]) -> Any:
+    """Return the type for an annotation that is a string; the string itself if it cannot be resolved.
+
+    Raises ToolError if a string that cannot be resolved shows that the parameter is injected.
+    """
     try:
-        holder: Any = type("_", (), {"__annotations__": {parameter: hint}})
-        return typing.get_type_hints(holder, globalns=names, include_extras=True)[parameter]
+        annotated_class: Any = type("_", (), {"__annotations__": {parameter: hint}})
+        return typing.get_type_hints(annotated_class, globalns=globalns, include_extras=True)[parameter]
     except Exception as error:
         if _INJECTED_NAMES.search(hint):
             raise ToolError(
@@ -92,7 +99,7 @@ def _resolve_hint(tool: str, parameter: str, hint: str, names: dict[str, Any]) -
 
 
 def _schema_parameters(tool: Any) -> Iterator[inspect.Parameter]:
-    """Yield the fields of the class that describes the arguments, if there is one."""
+    """Yield the fields of the class that describes the arguments, if there is one, as parameters."""
     schema, fields = _schema_class(tool), _fields_of(tool)
     if schema is None:
         return
@@ -106,24 +113,24 @@ def _schema_parameters(tool: Any) -> Iterator[inspect.Parameter]:
 
 
 def _schema_class(tool: Any) -> Any:
-    """Return the class that describes the arguments; None if there is none, or a JSON Schema in its place."""
+    """Return the class that describes the arguments; None if there is none, for example with a JSON Schema."""
     return None if isinstance(tool.args_schema, dict) else tool.args_schema
 
 
 def _fields_of(tool: Any) -> Mapping[str, Any]:
-    """Return the fields of the class that describes the arguments: a model of pydantic 2 or 1."""
+    """Return the fields of the class that describes the arguments, which is a model of pydantic 2 or 1, by name."""
     schema = _schema_class(tool)
     return getattr(schema, "model_fields", None) or getattr(schema, "__fields__", {})
 
 
 def aliases_of(tool: Any) -> dict[str, str]:
-    """Return the aliases of fields under which the schema takes their arguments, by field name."""
+    """Return the aliases of the fields, by field name. The schema takes an argument under the alias of its field."""
     aliases = {name: getattr(field, "alias", None) for name, field in _fields_of(tool).items()}
     return {name: alias for name, alias in aliases.items() if isinstance(alias, str)}
 
 
 def schema_titles(tool: Any) -> set[str]:
-    """Return the titles of pydantic's errors about wrong arguments."""
+    """Return the titles that a pydantic ValidationError has if it is about wrong arguments of the tool."""
     schema = _schema_class(tool)
     if schema is None:
         return set()
@@ -132,7 +139,7 @@ def schema_titles(tool: Any) -> set[str]:
 
 
 def argument_schema(tool: Any, hidden: Mapping[str, InjectedSource]) -> dict[str, Any]:
-    """Return the JSON Schema of the arguments that are not injected. Raises ToolError if JSON cannot express a type."""
+    """Return the JSON Schema of the parameters that are not in `hidden`. Raises ToolError if a type has no schema."""
     schema: Any = tool.tool_call_schema
     if isinstance(schema, dict):
         return _without_fields(cast("dict[str, Any]", schema), hidden)
@@ -145,7 +152,7 @@ def argument_schema(tool: Any, hidden: Mapping[str, InjectedSource]) -> dict[str
 
 
 def _subset(schema: Any, hidden: Mapping[str, InjectedSource]) -> Any:
-    """Return a model without the injected fields, whose types JSON may not express; None if it has no such field."""
+    """Return a copy of a model without the hidden fields, whose types may have no JSON Schema; None if it has none."""
     if not hidden.keys() & schema.model_fields.keys():
         return None
     fields: dict[str, Any] = {

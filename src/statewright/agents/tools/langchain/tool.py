@@ -1,8 +1,9 @@
-"""The adapter from LangChain's tools to the tool port.
+"""The adapter from LangChain tools to the tool port.
 
-LangChain converts every answer to a tool call to text, unless it is an instance of one of its own classes, so our
-Command would become its repr. Therefore the tool is called through an instance of a subclass, which wraps such answers.
-This instance shares the attributes of the original, so that the state of a tool exists only once.
+When LangChain makes a call that a model requested, it converts the answer to text unless the answer is an instance of a
+LangChain class. A Command of ours would become its repr. Therefore the tool is called through an instance of a
+generated subclass, which wraps answers of our classes in a LangChain class. This instance shares the attributes of the
+original tool, so that the state of the tool exists only once.
 """
 
 from __future__ import annotations
@@ -31,17 +32,18 @@ from statewright.messages import Message, ToolResult
 from statewright.models.coerce import is_instance_of
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 
-_PRESERVED: Final = (Command, Message, ToolResult)
+_PRESERVED_CLASSES: Final = (Command, Message, ToolResult)
 """The classes of answers that LangChain must not convert."""
-_SLOTS: Final = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
+_MODEL_SLOTS: Final = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
 """The attributes that hold the state of a pydantic model."""
 
 
 class LangChainTool:
-    """A tool of LangChain as a tool of Statewright. LangChain validates the arguments.
+    """A LangChain tool as a tool of Statewright. LangChain validates the arguments.
 
-    Injected arguments are filled as by LangGraph's ToolNode, with LangChain's messages in the state. The answer to a
-    model's call is a message or a Command. Raises ToolError for an injected parameter without a source.
+    Injected parameters get the same values as from LangGraph's ToolNode: messages in the state are LangChain's. The
+    answer to a call that a model requested is a message or a Command. Raises ToolError for an injected parameter whose
+    source is unknown.
     """
 
     def __init__(self, tool: Any) -> None:
@@ -54,10 +56,10 @@ class LangChainTool:
         self._is_async = _is_async(tool)
         self.is_plain = not self._is_async or getattr(tool, "func", None) is not None
         self.tool = tool
-        """The tool of LangChain."""
+        """The original LangChain tool."""
         self._config_parameters = config_parameters(tool)
         self._aliases = aliases_of(tool)
-        self._tool = _with_preserved_answers(tool)
+        self._wrapper = _with_preserved_answers(tool)
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         """Return the answer of the tool.
@@ -79,26 +81,27 @@ class LangChainTool:
 
     async def _invoke(self, call: Any, config: Any, context: ToolContext) -> Any:
         if context.in_place:
-            return self._tool.invoke(call, config)
+            return self._wrapper.invoke(call, config)
         if self._is_async:
-            return await self._tool.ainvoke(call, config)
-        return await call_in_thread(functools.partial(self._tool.invoke, call, config))
+            return await self._wrapper.ainvoke(call, config)
+        return await call_in_thread(functools.partial(self._wrapper.invoke, call, config))
 
     def _injected_kwargs(self, context: ToolContext) -> dict[str, Any]:
+        """Return the values of the injected parameters, by name or alias."""
         values: dict[str, Any] = {}
         langchain_context = context
         if any(source.is_state for source in self._injected.values()):
             langchain_context = replace(context, state=_langchain_state(context.state))
         for name, source in self._injected.items():
-            value = source.value(self.name, name, langchain_context if source.is_state else context)
+            value = source.resolve_value(self.name, name, langchain_context if source.is_state else context)
             if name in self._config_parameters:
-                value = {}  # only to satisfy the schema: LangChain injects the config of the call
+                value = {}  # a placeholder that satisfies the schema; LangChain replaces it with the config of the call
             if value is not MISSING:
                 values[self._aliases.get(name, name)] = value
         return values
 
     def _translate_error(self, error: Any) -> Exception:
-        """Return our error for wrong arguments or injected values of a wrong type; the tool's own error unchanged."""
+        """Return our error if arguments or injected values are invalid; an error that the tool raised is unchanged."""
         if error.title not in schema_titles(self.tool):
             return error
         hidden = {*self._injected, *map(self._aliases.get, self._injected)}
@@ -127,7 +130,7 @@ def _is_async(tool: Any) -> bool:
 
 
 def _langchain_state(state: Any) -> Any:
-    """Return the state as a dict with LangChain's messages, as LangGraph has it."""
+    """Return the state as a dict with LangChain messages, as in LangGraph."""
     if isinstance(state, Mapping):
         fields = cast("Mapping[str, Any]", state)
         return {name: _with_langchain_messages(field) for name, field in fields.items()}
@@ -151,15 +154,15 @@ def _with_langchain_messages(value: Any) -> Any:
 
 
 def _convert_answer(answer: Any) -> Any:
-    """Return the answer of a LangChain tool, with its messages and Commands converted to ours."""
+    """Return the unwrapped answer of a tool, with LangChain messages and LangGraph Commands converted to ours."""
     if hasattr(answer, "statewright_answer"):
         answer = answer.statewright_answer
     if isinstance(answer, list):
-        return [_convert_part(part) for part in cast("list[Any]", answer)]
-    return _convert_part(answer)
+        return [_convert_item(item) for item in cast("list[Any]", answer)]
+    return _convert_item(answer)
 
 
-def _convert_part(answer: Any) -> Any:
+def _convert_item(answer: Any) -> Any:
     if is_langchain_message(answer):
         return from_langchain(answer)
     return _convert_command(answer) if is_instance_of(answer, "Command", "langgraph.") else answer
@@ -172,27 +175,28 @@ def _convert_command(command: Any) -> Command[Any]:
     return Command(update=command.update, goto=converted, graph=command.graph)
 
 
-# -- calls that preserve answers of our classes
+# -- preserving answers of our classes
 
 
 def _with_preserved_answers(tool: Any) -> Any:
     """Return an equivalent tool whose `invoke` wraps answers of our classes."""
-    wrapper = object.__new__(_preserving_class(cast("Any", type(tool))))
-    for name in _SLOTS:
+    wrapper = object.__new__(_wrapper_class(cast("Any", type(tool))))
+    for name in _MODEL_SLOTS:
         object.__setattr__(wrapper, name, getattr(tool, name))
     if config_parameters(tool) and hasattr(tool, "func"):
-        # LangChain reads the annotations of the functions, so these are replaced. The attributes are no longer shared.
+        # LangChain reads the annotations of these functions, so they are replaced by functions with other annotations.
+        # Therefore this wrapper cannot share the attributes of the tool, but has a copy of them.
         functions = {name: getattr(tool, name) for name in ("func", "coroutine") if getattr(tool, name) is not None}
-        wrapped = {
-            name: _wrap(function, is_async=is_coroutine_function(function)) for name, function in functions.items()
+        replacements = {
+            name: with_exact_config(_wrap(function, is_async=is_coroutine_function(function)))
+            for name, function in functions.items()
         }
-        exact = {name: with_exact_config(function) for name, function in wrapped.items()}
-        object.__setattr__(wrapper, "__dict__", {**tool.__dict__, **exact})
+        object.__setattr__(wrapper, "__dict__", {**tool.__dict__, **replacements})
     return wrapper
 
 
 def _has_own_arun(tool_class: Any) -> bool:
-    """Return True if a class of tools has an asynchronous implementation."""
+    """Return True if a tool class overrides `_arun`, and so has an asynchronous implementation."""
     from langchain_core.tools import BaseTool
 
     base: Any = BaseTool
@@ -200,8 +204,8 @@ def _has_own_arun(tool_class: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _preserving_class(tool_class: Any) -> Any:
-    """Return a subclass of a class of tools, whose methods wrap answers of our classes."""
+def _wrapper_class(tool_class: Any) -> Any:
+    """Return a subclass of a tool class whose methods `_run` and `_arun` wrap answers of our classes."""
     methods: dict[str, Any] = {"__module__": tool_class.__module__, "__doc__": tool_class.__doc__}
     methods["_run"] = with_exact_config(_wrap(tool_class._run, is_async=False))
     if _has_own_arun(tool_class):  # LangChain looks for an override of this method
@@ -210,31 +214,33 @@ def _preserving_class(tool_class: Any) -> Any:
 
 
 def _wrap(function: Callable[..., Any], *, is_async: bool) -> Callable[..., Any]:
-    """Return a function, or a coroutine function, that wraps answers of our classes."""
+    """Return a function, or with `is_async` a coroutine function, that calls `function` and wraps its answer."""
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        return _preserve(function(*args, **kwargs))
+        return _wrap_answer(function(*args, **kwargs))
 
     @functools.wraps(function)
     async def arun(*args: Any, **kwargs: Any) -> Any:
-        return _preserve(await function(*args, **kwargs))
+        return _wrap_answer(await function(*args, **kwargs))
 
     return arun if is_async else run
 
 
-def _preserve(answer: object) -> Any:
-    parts: list[Any] = cast("list[Any]", answer) if isinstance(answer, list) else [answer]
-    return _holder_class()(answer) if any(isinstance(part, _PRESERVED) for part in parts) else cast("Any", answer)
+def _wrap_answer(answer: object) -> Any:
+    """Wrap an answer that is an instance of our classes or a list with one; return any other answer unchanged."""
+    items: list[Any] = cast("list[Any]", answer) if isinstance(answer, list) else [answer]
+    must_wrap = any(isinstance(item, _PRESERVED_CLASSES) for item in items)
+    return _wrapped_answer_class()(answer) if must_wrap else cast("Any", answer)
 
 
 @functools.lru_cache(maxsize=1)
-def _holder_class() -> Any:
-    """Return a class of answers that LangChain returns unchanged, like its own messages."""
+def _wrapped_answer_class() -> Any:
+    """Return a class whose instances LangChain accepts as answers of tools, and does not convert."""
     from langchain_core.messages.tool import ToolOutputMixin
 
-    class Holder(ToolOutputMixin):
+    class WrappedAnswer(ToolOutputMixin):
         def __init__(self, answer: Any) -> None:
             self.statewright_answer = answer
 
-    return Holder
+    return WrappedAnswer

@@ -1,1 +1,1 @@
-"""LangChain's chat models as chat models of Statewright."""
+"""The adapter to LangChain's chat models."""

@@ -1,7 +1,8 @@
-"""Convert our requests to LangChain's form, and its messages and chunks to our responses and events.
+"""Convert our requests for LangChain models, and LangChain's messages and chunks to our responses and events.
 
-The fields of LangChain's message that are needed to send it back unchanged, such as reasoning blocks with their
-signatures, are recorded in the metadata of our message. Ids of messages are not sent: they mean nothing to a provider.
+The fields that are needed to send a LangChain message to its provider again unchanged, such as reasoning blocks with
+their signatures, are recorded in the metadata of our message. Message ids are not sent, because they mean nothing to a
+provider.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from statewright.langchain_forms import DUPLICATE_KWARGS, KEPT, content_of, reasoning_of, text_of
+from statewright.langchain_forms import DUPLICATE_KWARGS, LANGCHAIN_RECORD, content_of, reasoning_of, text_of
 from statewright.messages import Message, ToolCall, langchain_calls, read_tool_call
 from statewright.models.adapters.conversion import find_finish_reason, sampling_settings
 from statewright.models.conversation.prepare import starting_with_user
@@ -29,11 +30,11 @@ from statewright.models.model import (
 )
 
 _SENT_FIELDS: Final = ("content", "additional_kwargs", "response_metadata")
-"""The recorded fields that are sent back to the provider."""
+"""The recorded fields that are sent to the provider again."""
 
 
 def langchain_messages(request: ModelRequest, instruction: str = "") -> list[Any]:
-    """Convert the conversation. An instruction is added to the system prompt."""
+    """Return the system prompt and the conversation as LangChain messages. `instruction` is added to the prompt."""
     from langchain_core.messages import SystemMessage
 
     system = "\n\n".join(text for text in (request.system, instruction) if text)
@@ -41,32 +42,32 @@ def langchain_messages(request: ModelRequest, instruction: str = "") -> list[Any
 
 
 def request_settings(request: ModelRequest) -> dict[str, Any]:
-    """Return the settings of a request as keyword arguments; unset ones are omitted."""
+    """Return the settings of a request that are set, as keyword arguments for LangChain's models."""
     model = {} if request.model is None else {"model": request.model}
     return {**model, **sampling_settings(request), **request.extra}
 
 
 def tool_options(request: ModelRequest) -> dict[str, Any]:
-    """Return the options of `bind_tools`."""
+    """Return the keyword arguments of `bind_tools` for a request."""
     choice = {} if request.tool_choice == "auto" else {"tool_choice": request.tool_choice}
     parallel = request.parallel_tool_calls
     return choice if parallel is None else {**choice, "parallel_tool_calls": parallel}
 
 
 def function_schema(tool: ToolSpec) -> dict[str, Any]:
-    """Return a tool as OpenAI's function schema, which every `bind_tools` accepts."""
+    """Return a tool in OpenAI's function format, which `bind_tools` of every model accepts."""
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
     strict = {} if tool.strict is None else {"strict": tool.strict}
     return {"type": "function", "function": {**function, **strict}}
 
 
 def titled_schema(form: OutputForm) -> dict[str, Any]:
-    """Return the schema with a title and a description, which LangChain requires to make it a function."""
+    """Return the schema with a title and a description, which LangChain needs to make a function of it."""
     return {"description": "The answer.", **form.schema, "title": form.name}
 
 
 def output_instruction(form: OutputForm) -> str:
-    """Return the schema as an instruction, for models without structured output."""
+    """Return an instruction to answer by a schema, for models without structured output."""
     schema = json.dumps(dict(form.schema), ensure_ascii=False)
     return f"Answer with JSON alone, without any other text, as this JSON Schema describes it: {schema}"
 
@@ -107,9 +108,9 @@ def _to_ai_message(message: Message) -> Any:
 
 
 def _recorded_fields(message: Message) -> Mapping[str, Any]:
-    """Return the recorded fields of LangChain's message; none if the message has been changed since."""
+    """Return the recorded fields of a LangChain message; none if our message was changed after the conversion."""
     provider: Any = (message.metadata or {}).get("provider")
-    record: Any = cast(Mapping[str, Any], provider).get(KEPT) if isinstance(provider, Mapping) else None
+    record: Any = cast(Mapping[str, Any], provider).get(LANGCHAIN_RECORD) if isinstance(provider, Mapping) else None
     if not isinstance(record, Mapping):
         return {}
     fields = {name: value for name, value in cast(Mapping[str, Any], record).items() if name in _SENT_FIELDS}
@@ -120,7 +121,7 @@ def _recorded_fields(message: Message) -> Mapping[str, Any]:
 
 
 def _has_same_content(content: str | Sequence[str | Mapping[str, Any]], message: Message) -> bool:
-    """Return True if recorded content has the text of a message, and no other calls than the message."""
+    """Return True if recorded content has the same text as a message, and no calls that the message does not have."""
     if isinstance(content, str):
         return content == message.text
     blocks: list[Mapping[str, Any]] = [
@@ -141,7 +142,11 @@ def _has_same_content(content: str | Sequence[str | Mapping[str, Any]], message:
 def convert_response(
     answer: Any, calls: Sequence[ToolCall], response_metadata: Mapping[str, Any], model: str
 ) -> ModelResponse:
-    """Convert an answer of LangChain. Its calls and metadata are parameters, as streams merge them differently."""
+    """Return the answer of a LangChain model as a response.
+
+    The answer's calls and metadata are parameters, because ChunkMerger merges those of a stream in its own way. `model`
+    is the name to use if the metadata has none.
+    """
     return ModelResponse(
         _message(answer, calls),
         _usage(answer.usage_metadata or {}),
@@ -150,16 +155,17 @@ def convert_response(
     )
 
 
-def as_text(response: ModelResponse, form: OutputForm) -> ModelResponse:
-    """Return the response with the arguments of the call of the answer tool, `form.name`, as its text.
+def convert_answer_call(response: ModelResponse, form: OutputForm) -> ModelResponse:
+    """Convert a call of the answer tool, which is named `form.name`, to a response with the call's arguments as text.
 
-    If other tools are called too, only those calls are kept: the model answers again after their results.
+    If the response calls other tools too, it keeps only their calls, because the model answers again after their
+    results.
     """
     calls = response.message.tool_calls
     others = tuple(call for call in calls if call.name != form.name)
     if others or not calls:
         return replace(response, message=replace(response.message, tool_calls=others))
-    # The record of LangChain's message contains the call too, and would restore it without a result.
+    # The record of the LangChain message contains the call too. It is dropped, since the call will have no result.
     metadata = {name: value for name, value in (response.message.metadata or {}).items() if name != "provider"}
     message = Message(calls[0].written, role="assistant", metadata=metadata or None)
     is_cut_short = response.finish_reason in ("length", "refused")  # otherwise it is `tools`
@@ -174,12 +180,12 @@ def _message(answer: Any, calls: Sequence[ToolCall]) -> Message:
     if reasoning := reasoning_of(answer):
         metadata["reasoning"] = reasoning
     if fields := _fields_to_record(answer):
-        metadata["provider"] = {KEPT: fields}
+        metadata["provider"] = {LANGCHAIN_RECORD: fields}
     return Message(content_of(answer), role="assistant", tool_calls=tuple(calls), metadata=metadata or None)
 
 
 def _fields_to_record(answer: Any) -> dict[str, Any]:
-    """Return the fields with more than the text and the calls of an answer; usually none."""
+    """Return the fields to record if an answer has more than text and calls; usually none."""
     extra = {
         name: value
         for name, value in answer.additional_kwargs.items()
@@ -216,21 +222,21 @@ def _finish_reason(response_metadata: Mapping[str, Any], calls: Sequence[ToolCal
 
 @dataclass(slots=True)
 class _PartialCall:
-    """A tool call that is still arriving."""
+    """A tool call whose chunks are still arriving."""
 
     key: Any
-    """The index or id by which its chunks refer to it."""
-    number: int
-    """The index of the call in the answer."""
+    """The index or id that the chunks of this call have in common."""
+    position: int
+    """The index of the call in the answer, from 0."""
     id: str = ""
     name: str = ""
     arguments: str = ""
 
     def add(self, chunk: Any) -> ToolCallDelta:
-        """Add a chunk, and return its event, which has the id and the name only if they are new."""
+        """Add a chunk, and return its event. The event has the id and the name only if the call had none before."""
         call_id, name, arguments = (chunk.get(key) or "" for key in ("id", "name", "args"))
         delta = ToolCallDelta(
-            self.number, (not self.id and call_id) or None, (not self.name and name) or None, str(arguments)
+            self.position, (not self.id and call_id) or None, (not self.name and name) or None, str(arguments)
         )
         self.id, self.name = self.id or call_id, self.name or name
         self.arguments += delta.arguments
@@ -238,12 +244,12 @@ class _PartialCall:
 
 
 class ChunkMerger:
-    """Merges the chunks of one answer."""
+    """Converts the chunks of one answer to events, and merges them to one message."""
 
     def __init__(self) -> None:
         self._chunks: list[Any] = []
         self.response_metadata: dict[str, Any] = {}
-        """The metadata of all chunks, merged here since LangChain would concatenate repeated strings."""
+        """The metadata of all chunks. It is merged here, because LangChain would concatenate repeated strings."""
         self._calls: list[_PartialCall] = []
 
     def add(self, chunk: Any) -> Iterator[ModelEvent]:
@@ -258,18 +264,21 @@ class ChunkMerger:
             yield self._call_of(call_chunk).add(call_chunk)
 
     def merge(self) -> Any:
-        """Return all chunks merged to one message of LangChain; None if there were none."""
+        """Return all chunks merged to one LangChain message; None if there were no chunks."""
         if len(self._chunks) < 2:
             return self._chunks[0] if self._chunks else None
         first, *others = self._chunks
         return first + others
 
     def calls(self) -> list[ToolCall]:
-        """Return the calls with the arguments that arrived; LangChain would complete truncated ones."""
+        """Return the calls with the arguments as they arrived; LangChain would complete truncated arguments."""
         return [read_tool_call(call.id, call.name, call.arguments) for call in self._calls]
 
     def _call_of(self, chunk: Any) -> _PartialCall:
-        """Return the call with the index or id of a chunk, added if it is new; without either, the last call."""
+        """Return the call to which a chunk belongs; it is added if it is new.
+
+        It is the call with the same index, or else the same id; if the chunk has neither, the last call.
+        """
         key = chunk.get("index")
         if key is None:
             key = chunk.get("id") or (self._calls[-1].key if self._calls else None)
@@ -281,7 +290,10 @@ class ChunkMerger:
 
 
 def _call_chunks(chunk: Any) -> list[Any]:
-    """Return the call chunks in a chunk. A model that cannot stream yields one message, with complete calls."""
+    """Return the tool call chunks in a chunk of an answer.
+
+    A model that cannot stream yields a single message instead of chunks, with complete calls.
+    """
     call_chunks = getattr(chunk, "tool_call_chunks", None)
     if call_chunks is not None:
         return call_chunks

@@ -1,10 +1,10 @@
-"""Convert errors of LangChain's providers to ours, with their secrets masked.
+"""Convert the errors that LangChain's models raise to ours, with the secrets in them masked.
 
-Each provider's library has its own error classes. They are not imported, but recognised by their names and by their
-attributes: a status and a response.
+Each provider's library has its own error classes. They are recognised by their names and their attributes, such as a
+status or a response, so that no library is imported.
 
-The secrets are collected from the model. It holds its API key in a field, as a string or as pydantic's `SecretStr`, or
-reads it from the environment; its property `lc_secrets` names the variables. Headers and URLs are fields too.
+The secrets to mask are collected from the model object. Its API key is in a field, as a string or as pydantic's
+`SecretStr`, or in an environment variable that its property `lc_secrets` names. Headers and URLs are fields too.
 """
 
 from __future__ import annotations
@@ -36,11 +36,14 @@ _CONNECTION_ERRORS: Final = (
     "ServiceUnavailable",
     "TransportError",
 )
-"""The names of error classes for unreachable servers."""
+"""The names of error classes which mean that a server is unreachable."""
 
 
 def model_error(model: str, error: Exception, mask: Mask) -> ModelError:
-    """Return our error for a provider's, which becomes its cause; `mask` masks the secrets in the texts of both."""
+    """Return our error for one that a model raised, with the original error as its cause.
+
+    `model` is the name of the model. `mask` masks the secrets in the texts of both errors.
+    """
     failure = _failure_of(model, error, f"{type(error).__name__}: {mask(str(error))}")
     failure.__cause__ = without_secrets(error, mask)
     return failure
@@ -48,20 +51,20 @@ def model_error(model: str, error: Exception, mask: Mask) -> ModelError:
 
 def _failure_of(model: str, error: Exception, reason: str) -> ModelError:
     message = f"The LangChain model {model!r} failed: {reason}"
-    status = next((status for link in _chain(error) if (status := _status(link)) is not None), None)
+    status = next((status for cause in _chain(error) if (status := _status(cause)) is not None), None)
     if any(map(_is_connection_error, _chain(error))) if status is None else is_temporary(status):
         return ModelUnavailable(message, status=status, retry_after=_retry_after(error))
     return ModelError(f"{message}. A retry would not help; see the cause.")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes."""
+    """Yield an error, its cause, the cause of that, and so on."""
     seen: set[int] = set()
-    link: BaseException | None = error
-    while link is not None and id(link) not in seen:
-        seen.add(id(link))
-        yield link
-        link = link.__cause__
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__
 
 
 def _is_connection_error(error: BaseException) -> bool:
@@ -79,7 +82,7 @@ def _status(error: BaseException) -> int | None:
         getattr(error, "status", None),
         getattr(error, "code", None),
         getattr(response, "status_code", None),
-        _nested_value(response, "ResponseMetadata", "HTTPStatusCode"),  # of boto
+        _nested_value(response, "ResponseMetadata", "HTTPStatusCode"),  # in the errors of boto
     )
     return next((candidate for candidate in candidates if type(candidate) is int and 400 <= candidate < 600), None)
 
@@ -91,9 +94,9 @@ def _nested_value(value: Any, *keys: str) -> Any:
 
 
 def _retry_after(error: Exception) -> float | None:
-    """Return the seconds of Retry-After in the provider's response; None if it has none."""
-    for link in _chain(error):
-        headers: Any = getattr(getattr(link, "response", None), "headers", None)
+    """Return the seconds in the header Retry-After of the provider's response; None if there is no such header."""
+    for cause in _chain(error):
+        headers: Any = getattr(getattr(cause, "response", None), "headers", None)
         seconds = retry_after(headers, datetime.now(UTC)) if hasattr(headers, "get") else None
         if seconds is not None:
             return seconds
@@ -103,13 +106,13 @@ def _retry_after(error: Exception) -> float | None:
 # -- secrets
 
 _WRAPPED_MODELS: Final = ("bound", "runnable", "llm")
-"""The fields in which a model holds a model that it wraps."""
+"""The fields in which a model may have another model that it wraps."""
 _MAX_DEPTH: Final = 5
-"""Maximum number of models in each other."""
+"""Maximum depth of models that wrap models."""
 
 
 def mask_for(chat_model: Any, settings: Mapping[str, Any]) -> Mask:
-    """Return a function that masks the secrets of a model, and of the settings of a request, in a text."""
+    """Return a function that masks the secrets of a model, and those in the settings of a request, in a text."""
     return make_mask((*_secrets_of(chat_model, 0), *secrets_in_settings(settings)))
 
 

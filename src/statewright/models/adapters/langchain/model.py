@@ -1,5 +1,5 @@
-"""The adapter from LangChain's chat models to the port, by `bind_tools`, `with_structured_output`, `ainvoke` and
-`astream`."""
+"""The adapter from LangChain's chat models to the port. It uses their methods `bind_tools`, `with_structured_output`,
+`ainvoke` and `astream`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from statewright.messages import langchain_calls
 from statewright.models.adapters.conversion import provider_form, unwrapped
 from statewright.models.adapters.langchain.conversion import (
     ChunkMerger,
-    as_text,
+    convert_answer_call,
     convert_response,
     function_schema,
     langchain_messages,
@@ -38,20 +38,22 @@ from statewright.models.port import closing, response_events, timeout_error
 from statewright.redaction import without_secrets
 
 _ADDRESSES: Final = ("base_url", "openai_api_base", "anthropic_api_url", "api_base", "endpoint_url", "azure_endpoint")
-"""The attributes that may hold the address of a model."""
+"""The attributes of LangChain's models that may have the address of the server."""
 
 
 class LangChainModel:
-    """A chat model of LangChain as a chat model of Statewright.
+    """A LangChain chat model as a chat model of Statewright.
 
     Temperature and the other settings of a request, including those in `extra`, are passed to the model as keyword
-    arguments. With `tool_choice="none"` no tools are sent. A structured answer is requested by
-    `with_structured_output`; in requests with tools or settings, which LangChain does not pass on there, by an
-    additional tool; from a model that supports neither, by an instruction in the prompt. It is not streamed. Costs are
-    unknown.
+    arguments. With `tool_choice="none"` no tools are sent. The cost of calls is unknown.
 
-    It counts as a real model, whose calls can be forbidden, unless it is one of LangChain's own fakes, or `fake=True`
-    declares that it contacts no provider.
+    A structured answer is requested with `with_structured_output`. LangChain ignores tools and settings there, so in a
+    request with tools or settings the model gets an additional tool, whose arguments are the answer. For a model that
+    supports neither structured output nor tools, an instruction is added to the prompt. A structured answer is not
+    streamed.
+
+    Calls of the model can be forbidden, see `forbid_model_calls`, unless it is one of LangChain's fake models or
+    `fake=True` declares that it contacts no provider.
     """
 
     def __init__(self, chat_model: Any, *, fake: bool | None = None) -> None:
@@ -107,11 +109,11 @@ class LangChainModel:
             except NotImplementedError:
                 return await self._invoke(self.chat_model, request, output_instruction(form))
             answer = await structured.ainvoke(langchain_messages(request))
-            return as_text(self._response(answer["raw"]), form)
+            return convert_answer_call(self._response(answer["raw"]), form)
         return await self._request_by_tool(request, form)
 
     async def _request_by_tool(self, request: ModelRequest, form: OutputForm) -> ModelResponse:
-        """Request an answer that calls tools, or gives the structured answer by calling an additional tool."""
+        """Request an answer that calls tools, or that calls an additional tool whose arguments are the answer."""
         tools = _callable_tools(request)
         choice = "any" if request.tool_choice in ("auto", "none") else request.tool_choice
         answer_tool = ToolSpec(form.name, "Gives the final answer.", form.schema)
@@ -121,7 +123,7 @@ class LangChainModel:
             if tools:
                 raise self._no_tools_error(request) from None
             return await self._invoke(self.chat_model, request, output_instruction(form))
-        return as_text(await self._invoke(bound, request), form)
+        return convert_answer_call(await self._invoke(bound, request), form)
 
     async def _invoke(self, model: Any, request: ModelRequest, instruction: str = "") -> ModelResponse:
         return self._response(
@@ -150,7 +152,7 @@ class LangChainModel:
         raise failure
 
     def _with_tools(self, request: ModelRequest) -> Any:
-        """Return the model with the tools of the request bound, if it has any."""
+        """Return the model, to which the tools of the request are bound if there are any."""
         if not _callable_tools(request):
             return self.chat_model
         try:
@@ -173,7 +175,10 @@ class LangChainModel:
             check_calls_allowed(self.name, base_url=_address(self.chat_model))
 
     def _translate_error(self, error: Exception, request: ModelRequest) -> ModelError:
-        """Return our error for LangChain's. Raise it after the `except` block: the original may contain the API key."""
+        """Return our error for one that the model raised.
+
+        Raise it after the `except` block, or the original error, which may contain the API key, becomes its context.
+        """
         mask = mask_for(self.chat_model, request.extra)
         if type(error) is TimeoutError and request.timeout is not None:
             failure = timeout_error(self, request)
@@ -186,7 +191,7 @@ class LangChainModel:
 
 
 def _callable_tools(request: ModelRequest) -> Sequence[ToolSpec]:
-    """Return the tools to send: none for the tool choice `none`, which not every provider supports."""
+    """Return the tools to send. With the tool choice `none`, which not every provider supports, no tools are sent."""
     return () if request.tool_choice == "none" else request.tools
 
 

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage
 from statewright.langchain_forms import reasoning_of, text_of
 from statewright.messages import ToolCall, langchain_calls
 from statewright.models import OutputForm, Usage
-from statewright.models.adapters.langchain.conversion import as_text, convert_response
+from statewright.models.adapters.langchain.conversion import convert_answer_call, convert_response
 
 FORM = OutputForm({"type": "object"})
 
@@ -71,7 +71,7 @@ def test_an_invalid_call_may_lack_all_fields() -> None:
     [(["answer"], '{"n": 1}', []), (["look", "answer"], "", ["look"]), (["look"], "", ["look"]), ([], "", [])],
 )
 def test_the_call_of_the_answer_tool_becomes_the_text(names: list[str], text: str, calls: list[str]) -> None:
-    response = as_text(convert(answer_with_calls(*names)), FORM)
+    response = convert_answer_call(convert(answer_with_calls(*names)), FORM)
     assert response.text == text
     assert [call.name for call in response.message.tool_calls] == calls
 
@@ -80,4 +80,4 @@ def test_the_call_of_the_answer_tool_is_not_saved() -> None:
     blocks = [{"type": "tool_use", "id": "answer", "name": "answer", "input": {"n": 1}}]
     before = convert(answer_with_calls("answer", content=blocks))
     assert before.message.metadata is not None
-    assert as_text(before, FORM).message.metadata is None
+    assert convert_answer_call(before, FORM).message.metadata is None
