@@ -145,6 +145,8 @@ class Database(Closeable, ABC):
     """True if statements that were sent are executed by the commit: then checks before them save no rollback."""
     has_arrays: ClassVar[bool] = False
     """True if a list can be one parameter of a statement."""
+    streams_rows: ClassVar[bool] = False
+    """True if a statement reads rows as they are fetched, so that a large result takes no memory."""
     INTEGRITY_ERROR: ClassVar[type[Exception]]
     """Raised by a connection for a violated constraint."""
     AFTER_ALL_TEXT: ClassVar[Any]
@@ -200,6 +202,10 @@ class Database(Closeable, ABC):
         """Return the last commit to a thread (workspace and id), if it has not been written yet."""
 
     # -- statements
+
+    @abstractmethod
+    def has_tables(self, name: str) -> bool:
+        """Return whether a group of tables exists."""
 
     @abstractmethod
     def create_tables(self, name: str) -> None:

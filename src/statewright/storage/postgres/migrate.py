@@ -42,6 +42,14 @@ def prepare_schema(session: Session, location: str, schema: str | None, encrypto
         _check_key(key, location, encryptor)
 
 
+def has_schema(session: Session) -> bool:
+    """Return whether the schema of the session has tables of Statewright."""
+    session.begin()
+    (exists,) = session.execute(_EXISTS).fetchone()
+    session.commit()
+    return exists
+
+
 def _read(session: Session) -> tuple[int, bytes]:
     """Return the version of the schema and the encrypted text; version 0 is an empty schema."""
     (exists,) = session.execute(_EXISTS).fetchone()
