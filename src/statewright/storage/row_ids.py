@@ -28,6 +28,8 @@ class RowIds:
         self._bits = number_bits
         self.last_number: Final = (1 << number_bits) - 1
         """The largest number in a line."""
+        self.last_line: Final = (1 << 63 - number_bits) - 1
+        """The largest number of a line."""
 
     def row_id(self, line: int, number: int) -> int:
         """Return the row id of a checkpoint."""
