@@ -118,7 +118,7 @@ class PostgresDatabase(GroupCommitDatabase):
         with _translating_errors_of(conninfo.shown):
             session = Session(conninfo.text.encode(), schema=schema, prepare=prepare, timeout=CONNECT_TIMEOUT)
             try:
-                return has_schema(session)
+                return has_schema(session, schema)
             finally:
                 session.close()
 

@@ -22,7 +22,7 @@ _SCRIPTS: Final = ("tables", "functions", "ledger_tables", "items_tables", "cach
 """The scripts that create the first version, in order."""
 _KNOWN_TEXT: Final = b"statewright"
 """Stored in encrypted form, to recognise a wrong key."""
-_EXISTS: Final = "SELECT to_regclass('statewright_schema') IS NOT NULL"
+_EXISTS: Final = "SELECT to_regclass(?) IS NOT NULL"
 _READ: Final = "SELECT version, key FROM statewright_schema"
 
 
@@ -32,7 +32,7 @@ def prepare_schema(session: Session, location: str, schema: str | None, encrypto
     Raises NewerFormat for the schema of a newer version, and WrongEncryptionKey.
     """
     session.begin()
-    version, key = _read(session)
+    version, key = _read(session, schema)
     session.commit()
     if version < VERSION:
         version, key = _migrate(session, schema, encryptor)
@@ -42,18 +42,23 @@ def prepare_schema(session: Session, location: str, schema: str | None, encrypto
         _check_key(key, location, encryptor)
 
 
-def has_schema(session: Session) -> bool:
+def has_schema(session: Session, schema: str | None) -> bool:
     """Return whether the schema of the session has tables of Statewright."""
     session.begin()
-    (exists,) = session.execute(_EXISTS).fetchone()
+    exists = _exists(session, schema)
     session.commit()
     return exists
 
 
-def _read(session: Session) -> tuple[int, bytes]:
+def _exists(session: Session, schema: str | None) -> bool:
+    # With its schema: transactions also search the schema `public`, which may have tables of Statewright, too.
+    name = "statewright_schema" if schema is None else f'"{schema}".statewright_schema'
+    return session.execute(_EXISTS, (name,)).fetchone()[0]
+
+
+def _read(session: Session, schema: str | None) -> tuple[int, bytes]:
     """Return the version of the schema and the encrypted text; version 0 is an empty schema."""
-    (exists,) = session.execute(_EXISTS).fetchone()
-    return session.execute(_READ).fetchone() if exists else (0, b"")
+    return session.execute(_READ).fetchone() if _exists(session, schema) else (0, b"")
 
 
 def _migrate(session: Session, schema: str | None, encryptor: Encryptor) -> tuple[int, bytes]:
@@ -63,7 +68,7 @@ def _migrate(session: Session, schema: str | None, encryptor: Encryptor) -> tupl
         session.lock("schema", schema or "")
         if schema is not None:
             session.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
-        version, key = _read(session)
+        version, key = _read(session, schema)
         if version >= VERSION:
             session.commit()
             return version, key
