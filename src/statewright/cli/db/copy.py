@@ -16,9 +16,10 @@ from statewright.cli.console.options import EXAMPLE_URL, MEMORY
 from statewright.cli.console.printing import pluralize, say
 from statewright.cli.console.table import PrintableConsole
 from statewright.cli.db.database import check_is_database, locate_database, prepare_file, read_key
-from statewright.errors import StorageLocked
+from statewright.errors import StorageLocked, WrongEncryptionKey
 from statewright.storage.copy import copy_database
 from statewright.storage.copy.copy import OnProgress
+from statewright.storage.database import Database
 from statewright.storage.locations import Location
 from statewright.storage.open import open_database
 
@@ -61,7 +62,7 @@ def copy(
     if isinstance(target_location, Path):
         prepare_file(target_location)
     with (
-        open_database(source_location, key=source_key) as source_database,
+        _open_source(source_location, source_key) as source_database,
         open_database(target_location, key=key) as target_database,
         _showing_progress() as on_progress,
     ):
@@ -77,6 +78,13 @@ def copy(
         pluralize(report.rows.get("items", 0), "item"),
     )
     say(f"Copied {source_location} to {target_location}: {', '.join(counts)}; {report.total} rows, verified.")
+
+
+def _open_source(location: Location, key: bytes | None) -> Database:
+    try:
+        return open_database(location, key=key)
+    except WrongEncryptionKey as error:
+        raise UsageError(f"{error} Use the option --source-key-file PATH. [{error.code}]") from error
 
 
 def _locate(text: str) -> Location:
