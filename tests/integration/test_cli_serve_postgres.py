@@ -131,6 +131,11 @@ def test_the_owner_of_a_database_creates_schemas_in_it(folder: Path, server: Ser
     assert (ran.returncode, ran.stdout.split()) == (0, ["{", '"n":', "8", "}"])
 
 
+def test_a_user_without_permission_to_create_schemas_uses_one_that_exists(folder: Path, server: Server) -> None:
+    execute(server.url_of("work"), "CREATE SCHEMA bobs AUTHORIZATION bob")
+    assert command(folder, *RUN, url_of(server, "bob", parameters="&schema=bobs")).returncode == 0
+
+
 def test_other_users_need_permission_for_rows_only_once_the_tables_exist(folder: Path, server: Server) -> None:
     anna, bob, carol = (url_of(server, name, parameters="&schema=shared") for name in ("anna", "bob", "carol"))
     refused = command(folder, *RUN, bob)
@@ -148,5 +153,6 @@ def test_other_users_need_permission_for_rows_only_once_the_tables_exist(folder:
         assert PASSWORD not in running.output
     for reading in (("threads", "ls"), ("db", "check", "--full"), ("workspaces", "ls")):
         assert command(folder, *reading, "--database", carol).returncode == 0
+    assert command(folder, "db", "copy", carol, "copy.db").returncode == 0
     refused = command(folder, *RUN, carol)
     assert (refused.returncode, "permission denied" in refused.stderr) == (1, True)

@@ -23,6 +23,7 @@ _SCRIPTS: Final = ("tables", "functions", "ledger_tables", "items_tables", "cach
 _KNOWN_TEXT: Final = b"statewright"
 """Stored in encrypted form, to recognise a wrong key."""
 _EXISTS: Final = "SELECT to_regclass(?) IS NOT NULL"
+_IS_NEW_SCHEMA: Final = "SELECT to_regnamespace(?) IS NULL"
 _READ: Final = "SELECT version, key FROM statewright_schema"
 
 
@@ -66,8 +67,9 @@ def _migrate(session: Session, schema: str | None, encryptor: Encryptor) -> tupl
     while True:
         session.begin()
         session.lock("schema", schema or "")
-        if schema is not None:
-            session.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+        # `IF NOT EXISTS` would need permission to create schemas even if this one exists.
+        if schema is not None and session.execute(_IS_NEW_SCHEMA, (schema,)).fetchone()[0]:
+            session.execute(f'CREATE SCHEMA "{schema}"')
         version, key = _read(session, schema)
         if version >= VERSION:
             session.commit()
