@@ -84,6 +84,23 @@ def test_runs_are_advanced_by_any_server_of_the_database(folder: Path) -> None:
         assert PASSWORD not in server.output
 
 
+def test_a_served_file_moves_to_a_server(folder: Path) -> None:
+    url = new_schema_url("moved")
+    with serving(folder, *SERVE, "--database", "runs.db") as server, Client(server.url) as client:
+        waiting = client.runs.start_and_wait("asking", {"n": 1})
+        assert waiting.status == "waiting"
+        refused = command(folder, "db", "copy", "runs.db", url)
+        assert (refused.returncode, "a server works on it" in refused.stderr) == (2, True)
+        assert server.stop() == 0
+    assert command(folder, "db", "copy", "runs.db", url).returncode == 0
+    with serving(folder, *SERVE, "--database", url) as server, Client(server.url) as client:
+        (question,) = client.interrupts.list().items
+        client.runs.answer(waiting.id, {question.id: 7})
+        assert client.runs.wait(waiting.id).output == {"n": 7}
+        assert client.runs.start_and_wait("flow", {"n": 4}).output == {"n": 8}
+        assert server.stop() == 0
+
+
 # -- a server that checks passwords
 
 

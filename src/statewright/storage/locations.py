@@ -35,6 +35,7 @@ class PostgresUrl:
     prepare: bool
     """False if no prepared statements may be used."""
     shown: str = field(compare=False)
+    has_password: bool = field(compare=False)
 
     def __str__(self) -> str:
         return self.shown
@@ -132,6 +133,7 @@ def parse_postgres_url(url: str) -> PostgresUrl:
         schema=checked_schema(own.get("schema")),
         prepare=_checked_flag("prepare", own.get("prepare", "true")),
         shown=shown,
+        has_password=":" in user or public != others,
     )
 
 
