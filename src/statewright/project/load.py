@@ -113,7 +113,7 @@ def _read_sections(document: dict[str, Any], reader: Reader, file: Path) -> Proj
     )
 
 
-def _read_serving(table: Any, reader: Reader) -> Serving:
+def _read_serving(table: Mapping[str, Any], reader: Reader) -> Serving:
     serving = reader.read(Serving, table, ("serve",), strict=True) or Serving()
     if isinstance(serving.database, PostgresUrl) and serving.database.has_password:
         reader.add_warning(

@@ -26,7 +26,7 @@ reader of every version would have to know the mark, for an operation that is ra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -71,9 +71,9 @@ def copy_database(
     """
     if source.scope == target.scope:
         raise InvalidConfig(f"{source.location} cannot be copied to itself. Choose another target.")
-    for database in (source, target):
-        if database is target or database.has_tables("ledger"):
-            ledger_of(database)  # creates the tables, or migrates them
+    if source.has_tables("ledger"):
+        ledger_of(source)  # migrates the tables of an earlier version
+    ledger_of(target)
     store_of(target)
     tables = [table for table in TABLES if source.has_tables(table.group)]
 
@@ -95,7 +95,7 @@ def _lock_empty(connection: Connection, target: Database) -> None:
     """Keep others from writing until the end of the transaction. Raises StorageError unless the target is empty."""
     lock = target.statements("copy").get("lock")
     if lock is not None:
-        connection.execute(lock)
+        connection.execute(lock.replace(":tables", ", ".join(table.name for table in TABLES)))
     for table in TABLES:
         if connection.execute(f'SELECT 1 FROM "{table.name}" LIMIT 1').fetchone() is not None:
             raise StorageError(
@@ -190,14 +190,15 @@ class _Copy:
         return self._source_connection.execute(f'SELECT count(*) FROM "{table.name}"').fetchone()[0]
 
     def _number_map(self, numbering: Numbering) -> NumberMap:
-        name, column = numbering.value
-        if all(table.name != name for table in self._tables):
-            return NumberMap(numbering, (), 0, self._target.row_ids.last_line)
-        table = CopiedTable("", name, [column], next(table for table in self._tables if table.name == name).columns[:1])
-        connection = self._source_connection
-        largest = connection.execute(f'SELECT max("{column}") FROM "{name}"').fetchone()[0] or 0
-        numbers = (row[0] for page in iter_pages(connection, self._source, table) for row in page)
-        return NumberMap(numbering, numbers, largest, self._target.row_ids.last_line)
+        last = self._target.row_ids.last_line
+        table = next((table for table in self._tables if table.name == numbering.value), None)
+        if table is None:
+            return NumberMap(numbering, (), 0, last)
+        connection, (number,) = self._source_connection, table.key
+        largest = connection.execute(f'SELECT max("{number}") FROM "{table.name}"').fetchone()[0] or 0
+        key_only = replace(table, columns=[column for column in table.columns if column.name == number])
+        numbers = (row[0] for page in iter_pages(connection, self._source, key_only) for row in page)
+        return NumberMap(numbering, numbers, largest, last)
 
     def _copy(self, table: CopiedTable, numbers: Mapping[Numbering, NumberMap]) -> _Digest:
         digest = _Digest()

@@ -31,7 +31,7 @@ class NumberMap:
 
     def __init__(self, numbering: Numbering, numbers: Iterable[int], largest: int, last: int) -> None:
         """Map sorted `numbers` up to `largest` to numbers up to `last`."""
-        self._name = numbering.value[0]
+        self._name = numbering.value
         self._numbers = array("q", numbers) if largest > last else None
         if self._numbers is not None and len(self._numbers) > last:
             raise StorageError(

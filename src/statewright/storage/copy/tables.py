@@ -31,11 +31,11 @@ class Kind(Enum):
 
 
 class Numbering(Enum):
-    """The table and the column with the numbers that row ids begin with."""
+    """The table whose key is the number that row ids begin with."""
 
-    LINE = ("lines", "id")
-    RUN = ("runs", "id")
-    WORKFLOW_RUN = ("workflow_runs", "number")
+    LINE = "lines"
+    RUN = "runs"
+    WORKFLOW_RUN = "workflow_runs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ WHERE until > current_microseconds()
 ORDER BY id;
 
 -- lock
--- Others may read, but not write. Every write of a run or of a worker concerns one of these tables.
-LOCK TABLE threads, workflow_runs, workers, items, workspaces, definitions, schedules IN EXCLUSIVE MODE;
+-- Others may read, but not write.
+LOCK TABLE :tables IN EXCLUSIVE MODE;
 
 -- raise_next
 UPDATE runs SET next = greatest(runs.next, logs.next)
