@@ -27,6 +27,7 @@ from statewright.storage.copy import copy_database, rows
 from statewright.storage.copy.tables import TABLES
 from statewright.storage.database import Database
 from statewright.storage.open import ledger_of, store_of
+from statewright.storage.postgres import PostgresDatabase
 from statewright.storage.row_ids import RowIds
 from statewright.testing.conformance.ledger.samples import NOW, full_record, write
 
@@ -283,7 +284,7 @@ LOSS = {
 
 @targets
 @pytest.mark.parametrize("assignment", ["updated_at = 1", "key = 'z'", "ttl = 5"])
-def test_a_target_that_stores_other_values_is_found_out(opened: Open, kind: str, assignment: str) -> None:
+def test_a_target_that_stores_other_values_is_detected(opened: Open, kind: str, assignment: str) -> None:
     source, target = opened("sqlite"), opened(kind)
     store_of(source).put(("a",), "b", {"c": 1})
     store_of(target)
@@ -295,7 +296,7 @@ def test_a_target_that_stores_other_values_is_found_out(opened: Open, kind: str,
 
 
 @targets
-def test_a_target_that_loses_rows_is_found_out(opened: Open, kind: str) -> None:
+def test_a_target_that_loses_rows_is_detected(opened: Open, kind: str) -> None:
     source, target = opened("sqlite"), opened(kind)
     store_of(source).put(("a",), "b", {"c": 1})
     store_of(target)
@@ -323,11 +324,9 @@ def test_a_copy_shows_one_state_of_a_source_that_is_written_meanwhile(opened: Op
     assert contents_of(source) != before
 
 
-def test_nobody_can_write_to_a_server_while_it_is_filled(opened: Open) -> None:
+def test_no_other_session_can_write_to_a_server_while_it_is_filled(opened: Open) -> None:
     source, target = opened("sqlite"), opened("postgres")
     fill(source)
-    from statewright.storage.postgres import PostgresDatabase
-
     assert isinstance(target, PostgresDatabase)
     other = PostgresDatabase(f"{shared_url()}&options=-c%20lock_timeout%3D50ms", schema=target.schema)
     refused: list[StorageError] = []
