@@ -188,6 +188,12 @@ def empty_database(number: int = 0, **options: Any) -> PostgresDatabase:
     return database
 
 
+def new_schema_url(name: str) -> str:
+    """Return a URL that names a schema which does not exist yet: an earlier one with this name is removed."""
+    execute(shared_url(), "SET client_min_messages TO warning", f"DROP SCHEMA IF EXISTS {name} CASCADE")
+    return f"{shared_url()}&schema={name}"
+
+
 def empty_schema(database: PostgresDatabase) -> None:
     """Delete all rows, and begin the numbers of rows anew."""
     database.write(lambda connection: connection.execute(f"TRUNCATE {', '.join(TABLES)} RESTART IDENTITY"))

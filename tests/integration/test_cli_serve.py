@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.integration.cli_server import ServerProcess, serving
+from tests.integration.cli_server import PATIENCE, ServerProcess, serving
 
 from statewright.client import Client
 from statewright.errors import SpendingLimitReached
@@ -72,12 +72,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def graph_names(url: str) -> list[str]:
-    with Client(url) as client:
+    with Client(url, timeout=PATIENCE) as client:
         return sorted(graph.name for graph in client.graphs.list())
 
 
 def test_a_single_python_file_is_served_and_its_handlers_can_be_used(folder: Path) -> None:
-    with serving(folder, "dev", "flow.py", "--port", "0", "--no-reload") as server, Client(server.url) as client:
+    with (
+        serving(folder, "dev", "flow.py", "--port", "0", "--no-reload") as server,
+        Client(server.url, timeout=PATIENCE) as client,
+    ):
         assert graph_names(server.url) == ["asking", "flow"]
         assert client.runs.start_and_wait("flow", {"n": 4}).output == {"n": 8}
         client.definitions.add(STEPS)
@@ -94,7 +97,10 @@ def test_a_single_file_of_states_is_served(folder: Path) -> None:
 
 def test_a_single_file_of_steps_is_served_with_the_handlers_of_its_project(folder: Path) -> None:
     (folder / "statewright.toml").write_text('[handlers]\nmodules = ["flow"]\n', encoding="utf-8")
-    with serving(folder, "dev", "mail.json", "--port", "0", "--no-reload") as server, Client(server.url) as client:
+    with (
+        serving(folder, "dev", "mail.json", "--port", "0", "--no-reload") as server,
+        Client(server.url, timeout=PATIENCE) as client,
+    ):
         assert graph_names(server.url) == ["mail"]
         run = client.runs.start_and_wait("mail", {"name": "Ada"})
         (approval,) = client.approvals.list(pending=True).items
@@ -125,7 +131,7 @@ def test_the_spending_limits_of_a_project_apply(folder: Path, command: tuple[str
     text = '[graphs]\ngreeter = "greeters:greeter"\n[spending_limits]\nrequests_per_day = 1\n'
     (folder / "statewright.toml").write_text(text, encoding="utf-8")
     name, *options = command
-    with serving(folder, name, "--port", "0", *options) as server, Client(server.url) as client:
+    with serving(folder, name, "--port", "0", *options) as server, Client(server.url, timeout=PATIENCE) as client:
         with pytest.raises(SpendingLimitReached) as caught:
             start_often(client)
         assert (caught.value.limit, caught.value.most) == ("requests_per_day", 1)
@@ -145,12 +151,15 @@ def test_everything_in_a_project_is_served(folder: Path) -> None:
     with serving(folder, "dev", "--port", "0", "--no-reload") as server:
         assert graph_names(server.url) == ["asking", "flow", "mail", "relay"]
         assert (folder / "data/all.db").exists()
-        with Client(server.url) as client:
+        with Client(server.url, timeout=PATIENCE) as client:
             assert client.workspaces.current().retention_days == 7
 
 
 def test_a_changed_file_is_loaded_and_open_runs_continue_in_the_new_server(folder: Path) -> None:
-    with serving(folder, "dev", "flow.py", "--port", "0") as server, Client(server.url, retries=10) as client:
+    with (
+        serving(folder, "dev", "flow.py", "--port", "0") as server,
+        Client(server.url, retries=10, timeout=PATIENCE) as client,
+    ):
         waiting = client.runs.start_and_wait("asking", {"n": 1})
         (folder / "flow.py").write_text(GRAPH.replace("* 2", "* 3"), encoding="utf-8")
         server.wait_for("Serving: asking, flow")
@@ -164,7 +173,7 @@ def test_a_changed_file_is_loaded_and_open_runs_continue_in_the_new_server(folde
 
 
 def test_the_server_continues_while_a_changed_file_has_an_error(folder: Path) -> None:
-    with serving(folder, "dev", "flow.py", "--port", "0") as server, Client(server.url) as client:
+    with serving(folder, "dev", "flow.py", "--port", "0") as server, Client(server.url, timeout=PATIENCE) as client:
         assert client.health().status == "ok"
         (folder / "flow.py").write_text("graph = \n", encoding="utf-8")
         server.wait_for("keeps running the previous code")
@@ -221,7 +230,7 @@ def test_an_error_names_a_port_that_is_in_use(folder: Path, command: list[str]) 
 def test_serve_ends_with_0_at_sigterm_and_sigint(folder: Path) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         server = ServerProcess(folder, "serve", "flow.py", "--port", "0", "--auth", "none")
-        with Client(server.url) as client:
+        with Client(server.url, timeout=PATIENCE) as client:
             assert client.runs.start_and_wait("flow", {"n": 1}).output == {"n": 2}
         assert server.stop(number) == 0
         lines = [json.loads(line) for line in server.err.read_text(encoding="utf-8").splitlines()]
@@ -238,7 +247,7 @@ def test_a_key_created_in_the_database_gives_access_to_the_server(folder: Path) 
         create = ServerProcess(other_folder, "keys", "create", "me", "--database", str(folder / "runs.db"))
         assert create.process.wait(600) == 0
         key = create.out.read_text(encoding="utf-8").strip()
-        with Client(server.url, key) as client:
+        with Client(server.url, key, timeout=PATIENCE) as client:
             assert client.runs.start_and_wait("flow", {"n": 1}).output == {"n": 2}
         assert key not in server.output
 
@@ -272,7 +281,7 @@ graph.add_edge("first", "slow")
 def test_a_run_continues_after_its_server_was_killed(folder: Path) -> None:
     (folder / "slow.py").write_text(SLOW, encoding="utf-8")
     words = ("serve", "slow.py", "--port", "0", "--auth", "none")
-    with serving(folder, *words) as server, Client(server.url) as client:
+    with serving(folder, *words) as server, Client(server.url, timeout=PATIENCE) as client:
         run = client.runs.start("slow")
         until = time.monotonic() + 600
         while not (folder / "begun").exists():
@@ -280,7 +289,7 @@ def test_a_run_continues_after_its_server_was_killed(folder: Path) -> None:
             time.sleep(0.02)
         server.stop(signal.SIGKILL)
     (folder / "go").touch()
-    with serving(folder, *words) as server, Client(server.url) as client:
+    with serving(folder, *words) as server, Client(server.url, timeout=PATIENCE) as client:
         assert [event.event_type for event in client.runs.follow(run.id)].count("WORKFLOW_STARTED") == 1
         assert client.runs.get(run.id).output == {"n": 11}
         assert (folder / "begun").read_text(encoding="utf-8") == "xx"

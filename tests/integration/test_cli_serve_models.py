@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.integration.cli_server import serving
+from tests.integration.cli_server import PATIENCE, serving
 from tests.provider_server import ProviderServer
 
 from statewright.client import Client
@@ -65,7 +65,7 @@ def url(tmp_path: Path, provider: ProviderServer, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_model_of_the_command_line_replaces_all_models_in_files(url: str, provider: ProviderServer) -> None:
-    with Client(url) as client:
+    with Client(url, timeout=PATIENCE) as client:
         assert client.runs.start_and_wait("one", {"input": "hi"}).output["result"] == "fine"
         assert client.runs.start_and_wait("draft", {"name": "Ada"}).output["text"] == "fine"
         for agent in ("helper", "built"):

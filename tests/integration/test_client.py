@@ -179,7 +179,7 @@ def test_an_interrupted_stream_continues_after_the_last_event(
     run = client.runs.start(definition_id=definition.id, wait=20)
     assert run.status == "completed"
     proxy = Proxy(port_of(address), [*cuts])
-    with proxy.listening() as proxy_url, Client(proxy_url, key) as proxied:
+    with proxy.listening() as proxy_url, Client(proxy_url, key, timeout=600) as proxied:
         events = list(proxied.runs.follow(run.id))
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert events[-1].event_type == "WORKFLOW_COMPLETED"
@@ -193,7 +193,7 @@ def test_events_arrive_as_they_happen_even_if_connections_break(client: Client, 
     run = client.runs.start(definition_id=client.definitions.add(PAYMENT).id, wait=10)
     proxy = Proxy(port_of(address), [2400])
     numbers: list[int] = []
-    with proxy.listening() as proxy_url, Client(proxy_url, key) as proxied:
+    with proxy.listening() as proxy_url, Client(proxy_url, key, timeout=600) as proxied:
         for event in proxied.runs.follow(run.id):
             numbers.append(event.seq)
             if event.event_type == "STEP_WAITING":
@@ -206,7 +206,7 @@ def test_events_arrive_as_they_happen_even_if_connections_break(client: Client, 
 def test_a_lost_response_to_a_start_does_not_start_two_runs(client: Client, address: str, key: str) -> None:
     definition = client.definitions.add(PAYMENT)
     proxy = Proxy(port_of(address), [20])
-    with proxy.listening() as proxy_url, Client(proxy_url, key) as proxied:
+    with proxy.listening() as proxy_url, Client(proxy_url, key, timeout=600) as proxied:
         run = proxied.runs.start(definition_id=definition.id, tags=["lost"])
     assert not run.created  # the first request started it, and its answer was cut off
     assert client.runs.list(tags=["lost"]).total == 1
@@ -217,7 +217,7 @@ def test_a_request_that_may_have_been_carried_out_is_not_repeated(client: Client
     proxy = Proxy(port_of(address), [20])
     with (
         proxy.listening() as proxy_url,
-        Client(proxy_url, key) as proxied,
+        Client(proxy_url, key, timeout=600) as proxied,
         pytest.raises(ServiceError, match="It is not known whether the request was carried out"),
     ):
         proxied.runs.cancel(run.id)
@@ -268,7 +268,7 @@ def test_an_interrupted_async_stream_continues_after_the_last_event(client: Clie
 
     async def use() -> list[Any]:
         with Proxy(port_of(address), [900, 1500]).listening() as proxy_url:
-            async with AsyncClient(proxy_url, key) as proxied:
+            async with AsyncClient(proxy_url, key, timeout=600) as proxied:
                 return await _follow(proxied, run.id)
 
     events = asyncio.run(use())

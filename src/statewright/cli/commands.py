@@ -58,11 +58,12 @@ COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
         },
     ),
     "db": CommandGroup(
-        "Check, back up, restore and shrink the database.",
+        "Check, copy, back up, restore and shrink the database.",
         {
             "check": CommandEntry("db.check:check", "Check that the database is intact."),
-            "backup": CommandEntry("db.backup:backup", "Copy the database, even while it is in use."),
-            "restore": CommandEntry("db.backup:restore", "Replace the database with a backup."),
+            "copy": CommandEntry("db.copy:copy", "Copy everything to another database, e.g. on Postgres."),
+            "backup": CommandEntry("db.backup:backup", "Copy the database file, even while it is in use."),
+            "restore": CommandEntry("db.backup:restore", "Replace the database file with a backup."),
             "vacuum": CommandEntry("db.backup:vacuum", "Shrink the database file."),
         },
     ),

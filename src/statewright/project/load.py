@@ -26,6 +26,7 @@ from statewright.project.tables import (
     WorkflowTable,
 )
 from statewright.project.toml_positions import Keys
+from statewright.storage.locations import PostgresUrl
 from statewright.workflow.states.tools import Integrations
 
 FILE_NAME: Final = "statewright.toml"
@@ -106,11 +107,23 @@ def _read_sections(document: dict[str, Any], reader: Reader, file: Path) -> Proj
         defaults=reader.read(Defaults, sections.defaults, ("defaults",)) or Defaults(),
         graphs=read_graphs(sections.graphs, reader),
         handler_modules=tuple(dict.fromkeys(handlers.modules)),
-        serving=reader.read(Serving, sections.serve, ("serve",), strict=True) or Serving(),
+        serving=_read_serving(sections.serve, reader),
         spending_limits=read_spending_limits(sections.spending_limits, reader),
         # Last, because reading the other sections adds warnings.
         warnings=tuple(sorted(reader.warnings, key=attrgetter("line"))),
     )
+
+
+def _read_serving(table: Mapping[str, Any], reader: Reader) -> Serving:
+    serving = reader.read(Serving, table, ("serve",), strict=True) or Serving()
+    if isinstance(serving.database, PostgresUrl) and serving.database.has_password:
+        reader.add_warning(
+            ("serve", "database"),
+            "The URL of the database contains a password.",
+            "Store it in the environment variable PGPASSWORD or in the file ~/.pgpass, or the whole URL in "
+            "STATEWRIGHT_DATABASE.",
+        )
+    return serving
 
 
 def _build_entries(

@@ -14,7 +14,7 @@ from statewright.data.problems import expects
 from statewright.errors import InvalidConfig, Problem
 from statewright.project.tables import Concurrency, Count, Durability, Duration, MetricsAccess, Port, String, Strings
 from statewright.project.toml_positions import format_path
-from statewright.storage.locations import path_of
+from statewright.storage.locations import Location, PostgresUrl, parse_location
 from statewright.workflow.states.language.model import Assistant
 from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark
 from statewright.workflow.states.mcp import server_snippet
@@ -68,19 +68,22 @@ class ServedGraph:
 
 
 def _resolve_database(value: Any, info: ValidationInfo[Path | None]) -> Any:
-    """Resolve the path of a database relative to the project file."""
+    """Parse the location of a database. A path is relative to the project file."""
     if not isinstance(value, str):
         return value
     if "\0" in value or not value:
         raise ValueError("It is not a valid path.", "Name a file, such as 'runs.db'.")
     try:
-        return (info.context or Path()) / path_of(value)  # the context is the folder of the project file
+        location = parse_location(value)
     except InvalidConfig as error:
         message, _, advice = str(error).partition(". ")  # the first sentence is the problem, the rest is advice
         raise ValueError(f"{message}.", advice) from None
+    if isinstance(location, PostgresUrl):
+        return location
+    return (info.context or Path()) / location  # the context is the folder of the project file
 
 
-Database = Annotated[Path, expects("a string"), BeforeValidator(_resolve_database)]
+Database = Annotated[Location, expects("a string"), BeforeValidator(_resolve_database)]
 _CONFIG: Final = ConfigDict(extra="forbid")
 
 

@@ -152,6 +152,8 @@ class Database(Closeable, ABC):
     then does not avoid rollbacks."""
     has_arrays: ClassVar[bool] = False
     """True if a list can be one parameter of a statement."""
+    streams_rows: ClassVar[bool] = False
+    """True if a statement reads rows as they are fetched, so that a large result takes no memory."""
     INTEGRITY_ERROR: ClassVar[type[Exception]]
     """The exception that a connection raises for a violated constraint."""
     AFTER_ALL_TEXT: ClassVar[Any]
@@ -212,6 +214,10 @@ class Database(Closeable, ABC):
         """Return the last commit to a thread if it has not been written yet. `thread` is its workspace and its id."""
 
     # -- statements
+
+    @abstractmethod
+    def has_tables(self, name: str) -> bool:
+        """Return whether a group of tables exists."""
 
     @abstractmethod
     def create_tables(self, name: str) -> None:

@@ -20,6 +20,8 @@ _NONCE_SIZE: Final = 12
 """The size in bytes of the random nonce of AES-GCM. Each encrypted value has its own nonce."""
 _MIN_COMPRESSED: Final = 256
 """The minimum size in bytes of data that is compressed."""
+_PROBE: Final = b"statewright"
+"""Encrypted to compare keys."""
 LARGEST: Final = 256 << 20
 """The maximum size in bytes of data that is compressed. Compressed data that expands to more is damaged."""
 
@@ -66,6 +68,17 @@ class Encryptor:
             reason = f"they expand to more than {LARGEST} bytes" if len(data) >= LARGEST else "they are truncated"
             raise DamagedDatabase(f"compressed bytes cannot be read: {reason}")
         return data
+
+    def without_encryption(self, stored: bytes) -> bytes:
+        """Return stored bytes without their encryption, but still compressed. `encrypt` can store them again."""
+        return self._decrypt(stored[2:]) if stored[:2] == _ENCRYPTED else stored
+
+    def has_key_of(self, other: Encryptor) -> bool:
+        """Return whether this one reads what the other one stores, and the reverse."""
+        try:
+            return self.encrypts == other.encrypts and self.decrypt(other.encrypt(_PROBE)) == _PROBE
+        except WrongEncryptionKey:
+            return False
 
     def _decrypt(self, stored: bytes) -> bytes:
         if self._cipher is None:

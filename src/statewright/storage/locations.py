@@ -1,17 +1,60 @@
-"""Locations of SQLite files: paths and URLs."""
+"""Locations of databases: paths of SQLite files, and URLs.
+
+The URL of a Postgres database is that of libpq, with two parameters more: `schema`, the schema of the tables, and
+`prepare=false`, for poolers without prepared statements. They are taken out before libpq sees the URL. An error never
+quotes the URL, unless it is known where its password ends.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
+from urllib.parse import quote, unquote
 
 from statewright.errors import InvalidConfig
-from statewright.redaction import Redactor
+from statewright.redaction import Redactor, is_secret_name
 
-_PREFIX: Final = "sqlite:///"
+_SQLITE: Final = "sqlite:///"
+_POSTGRES: Final = ("postgresql://", "postgres://")
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:|sqlite:")
+_BAD_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_FLAGS: Final = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresUrl:
+    """The location of a Postgres database. As text it is a URL without a password, for messages and commands."""
+
+    url: str = field(repr=False)
+    """The URL for libpq, which may contain a password."""
+    schema: str | None
+    """The schema of the tables; None for the default of the user."""
+    prepare: bool
+    """False if no prepared statements may be used."""
+    shown: str = field(compare=False)
+    has_password: bool = field(compare=False)
+
+    def __str__(self) -> str:
+        return self.shown
+
+
+Location: TypeAlias = Path | PostgresUrl
+
+
+def parse_location(location: str | os.PathLike[str]) -> Location:
+    """Return the path of a SQLite file, or the URL of a Postgres database.
+
+    Raises InvalidConfig for a location that is neither.
+    """
+    if isinstance(location, str) and is_postgres_url(location):
+        return parse_postgres_url(location)
+    return path_of(location)
+
+
+# -- SQLite
 
 
 def path_of(location: str | os.PathLike[str]) -> Path:
@@ -20,8 +63,8 @@ def path_of(location: str | os.PathLike[str]) -> Path:
     Raises InvalidConfig for a location that is not a file.
     """
     text = os.fspath(location)
-    if text.startswith(_PREFIX):
-        text = text.removeprefix(_PREFIX)
+    if text.startswith(_SQLITE):
+        text = text.removeprefix(_SQLITE)
     elif isinstance(location, str) and _URL.match(text):
         raise InvalidConfig(_refusal(text))
     if text in ("", ":memory:"):
@@ -33,13 +76,79 @@ def path_of(location: str | os.PathLike[str]) -> Path:
 
 
 def _refusal(url: str) -> str:
-    scheme, masked = url.partition(":")[0], Redactor().text(url)
+    scheme = url.partition(":")[0]
     if scheme.lower() in ("sqlite", "file"):
         return (
-            f"The URL {masked!r} is not valid here. Write a path such as 'runs.db', or 'sqlite:///runs.db', where "
-            f"the path begins after three slashes, an absolute one with a fourth."
+            f"The URL {Redactor().text(url)!r} is not valid here. Write a path such as 'runs.db', or "
+            f"'sqlite:///runs.db', where the path begins after three slashes, an absolute one with a fourth."
+        )
+    if is_postgres_url(url):
+        return (
+            "The URL of a Postgres database does not name a SQLite file. Give a path such as 'runs.db', or "
+            "'sqlite:///runs.db'; or use PostgresDatabase and its views, or `open_database`."
         )
     return (
-        f"The URL {masked!r} does not name a SQLite file. Give a path such as 'runs.db', or 'sqlite:///runs.db'; "
-        f"there is no storage for {scheme!r} URLs."
+        f"There is no storage for {scheme!r} URLs. Give a path such as 'runs.db', or a URL such as "
+        f"'sqlite:///runs.db' or 'postgresql://user@host/name'."
     )
+
+
+# -- Postgres
+
+
+def is_postgres_url(location: str) -> bool:
+    """Return whether a location is the URL of a Postgres database."""
+    return location.startswith(_POSTGRES)
+
+
+def parse_postgres_url(url: str) -> PostgresUrl:
+    """Return the parts of the URL of a Postgres database.
+
+    Raises InvalidConfig if it is not clear where the password ends, and for a wrong `schema` or `prepare`.
+    """
+    scheme, _, rest = url.partition("://")
+    before_path = rest.partition("/")[0]
+    # As in libpq, the user and the password end at the first "@" before the path.
+    user, at, _ = before_path.partition("@") if "@" in before_path else ("", "", "")
+    address, question, query = rest[len(user) + len(at) :].partition("?")
+    if "@" in address:
+        raise InvalidConfig(
+            "The URL of the database has an '@' after its host begins. In a user name, a password or the name of a "
+            "database, write '@' as %40 and '/' as %2F."
+        )
+    if _BAD_PERCENT.search(url):
+        raise InvalidConfig(
+            "The URL of the database has a '%' that two hexadecimal digits do not follow. In a user name, a password "
+            "or the name of a database, write '%' as %25."
+        )
+    parameters = [part.partition("=")[::2] for part in query.split("&")] if question else []
+    own = {unquote(name): unquote(value) for name, value in parameters if unquote(name) in ("schema", "prepare")}
+    others = [(name, value) for name, value in parameters if unquote(name) not in own]
+    public = [(name, value) for name, value in others if not is_secret_name(unquote(name))]
+    shown_options = [(name, quote(value)) for name, value in own.items()]
+    name = user.partition(":")[0]
+    shown = f"{scheme}://{name}{'@' if name else ''}{address}{_query([*public, *shown_options])}"
+    return PostgresUrl(
+        url=f"{scheme}://{user}{at}{address}{_query(others)}",
+        schema=checked_schema(own.get("schema")),
+        prepare=_checked_flag("prepare", own.get("prepare", "true")),
+        shown=shown,
+        has_password=":" in user or public != others,
+    )
+
+
+def _query(parameters: list[tuple[str, str]]) -> str:
+    return "?" + "&".join(f"{name}={value}" for name, value in parameters) if parameters else ""
+
+
+def checked_schema(schema: str | None) -> str | None:
+    """Return the name of a schema. Raises InvalidConfig for one that would need quoting."""
+    if schema is not None and not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
+        raise InvalidConfig(f"schema={schema!r} is not valid: use up to 63 lowercase letters, digits and underscores.")
+    return schema
+
+
+def _checked_flag(name: str, value: str) -> bool:
+    if value not in _FLAGS:
+        raise InvalidConfig(f"The parameter {name} of the URL of the database is {value!r}. Use true or false.")
+    return _FLAGS[value]

@@ -29,6 +29,8 @@ class RowIds:
         self._bits = number_bits
         self.last_number: Final = (1 << number_bits) - 1
         """The largest possible number in a line."""
+        self.last_line: Final = (1 << 63 - number_bits) - 1
+        """The largest possible number of a line."""
 
     def fill_in(self, sql: str) -> str:
         """Return a statement in which numbers have replaced NUMBER_BITS and LAST_NUMBER."""

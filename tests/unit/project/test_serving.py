@@ -9,6 +9,7 @@ import pytest
 from tests.unit.project.conftest import read, read_problems
 
 from statewright.project import Serving
+from statewright.storage.locations import parse_postgres_url
 
 
 def test_all_settings_have_defaults(folder: Path) -> None:
@@ -46,3 +47,28 @@ def test_problems_name_the_key_and_the_line(folder: Path, line: str, expected: s
     (problem,) = read_problems(f"[serve]\n{line}", folder)
     assert f"In 'serve.{line.split(' ')[0]}' (line 2, column 1): " in problem
     assert expected in problem
+
+
+@pytest.mark.parametrize(
+    ("url", "warns"),
+    [
+        ("postgresql://anna@host/work?schema=s", False),
+        ("postgresql://anna:geheim@host/work", True),
+        ("postgresql://host/work?password=geheim", True),
+    ],
+)
+def test_the_database_may_be_a_server_whose_password_belongs_elsewhere(folder: Path, url: str, warns: bool) -> None:
+    project = read(f'[serve]\ndatabase = "{url}"\n', folder)
+    assert project.serving.database == parse_postgres_url(url)
+    assert [str(warning) for warning in project.warnings if "contains a password" in str(warning)] == [
+        str(warning) for warning in project.warnings
+    ]
+    assert bool(project.warnings) == warns
+    assert "geheim" not in repr(project)
+
+
+@pytest.mark.parametrize("url", ["mysql://anna:geheim@host/db", "postgresql://anna:gehe@im@host/db"])
+def test_an_invalid_url_of_a_database_is_reported_and_not_quoted(folder: Path, url: str) -> None:
+    (problem,) = read_problems(f'[serve]\ndatabase = "{url}"\n', folder)
+    assert "In 'serve.database' (line 2, column 1): " in problem
+    assert "gehe" not in problem

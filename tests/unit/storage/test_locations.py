@@ -1,4 +1,4 @@
-"""Locations of SQLite files: paths and URLs."""
+"""Locations of databases: paths and URLs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from statewright.errors import InvalidConfig
-from statewright.storage.locations import path_of
+from statewright.storage.locations import PostgresUrl, parse_location, parse_postgres_url, path_of
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
 
 
@@ -29,7 +29,7 @@ def test_paths_and_urls_are_resolved(location: str | Path, path: str, monkeypatc
     assert path_of(location) == Path(path)
 
 
-@pytest.mark.parametrize("location", ["postgres://anna:secret@host/db", "mysql://host", "sqlite://runs.db"])
+@pytest.mark.parametrize("location", ["postgres://anna:secret@host/db", "mysql://a:se/cret@host", "sqlite://runs.db"])
 @pytest.mark.parametrize("opens", [SqliteDatabase, SqliteSaver, SqliteSaver.from_conn_string])
 def test_an_unsupported_url_is_refused_with_an_example_and_without_its_secrets(
     location: str, opens: type[SqliteSaver]
@@ -37,6 +37,7 @@ def test_an_unsupported_url_is_refused_with_an_example_and_without_its_secrets(
     with pytest.raises(InvalidConfig, match=r"sqlite:///runs\.db") as refused:
         opens(location)
     assert "secret" not in str(refused.value)
+    assert "cret@" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -45,3 +46,63 @@ def test_an_unsupported_url_is_refused_with_an_example_and_without_its_secrets(
 def test_a_location_without_a_file_is_refused(location: str) -> None:
     with pytest.raises(InvalidConfig):
         path_of(location)
+
+
+# -- Postgres
+
+
+@pytest.mark.parametrize(
+    ("url", "for_libpq", "shown"),
+    [
+        ("postgresql://host/db", "postgresql://host/db", "postgresql://host/db"),
+        ("postgres://anna@host:5433/db", "postgres://anna@host:5433/db", "postgres://anna@host:5433/db"),
+        ("postgresql://anna:secret@host/db", "postgresql://anna:secret@host/db", "postgresql://anna@host/db"),
+        ("postgresql://:secret@host/db", "postgresql://:secret@host/db", "postgresql://host/db"),
+        ("postgresql://a:se?cret@h/db", "postgresql://a:se?cret@h/db", "postgresql://a@h/db"),
+        ("postgresql:///db?password=secret", "postgresql:///db?password=secret", "postgresql:///db"),
+        (
+            "postgresql://a:secret@h1:1,[::1]:2/db?sslmode=require&sslpassword=secret",
+            "postgresql://a:secret@h1:1,[::1]:2/db?sslmode=require&sslpassword=secret",
+            "postgresql://a@h1:1,[::1]:2/db?sslmode=require",
+        ),
+        (
+            "postgresql://a:secret@h/db?schema=s&connect_timeout=3&prepare=false",
+            "postgresql://a:secret@h/db?connect_timeout=3",
+            "postgresql://a@h/db?connect_timeout=3&schema=s&prepare=false",
+        ),
+    ],
+)
+def test_the_url_of_a_server_is_shown_without_its_password(url: str, for_libpq: str, shown: str) -> None:
+    location = parse_location(url)
+    assert isinstance(location, PostgresUrl)
+    assert (location.url, str(location)) == (for_libpq, shown)
+    assert "secret" not in repr(location)
+
+
+def test_the_url_that_is_shown_names_the_same_database() -> None:
+    location = parse_postgres_url("postgresql://anna:secret@host/db?schema=s&prepare=false")
+    again = parse_postgres_url(str(location))
+    assert (again.schema, again.prepare, str(again)) == (location.schema, location.prepare, str(location))
+    assert (location.schema, location.prepare) == ("s", False)
+    assert (parse_postgres_url("postgresql://h/db").schema, parse_postgres_url("postgresql://h/db").prepare) == (
+        None,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "advice"),
+    [
+        ("postgresql://anna:se/cret@host/db", "%2F"),
+        ("postgresql://anna:se@cret@host/db", "%40"),
+        ("postgresql://anna:secret/x@host/db", "%2F"),
+        ("postgresql://anna:secret%xx@host/db", "%25"),
+        ("postgresql://anna:secret@host/db?schema=A b", "lowercase"),
+        ("postgresql://anna:secret@host/db?schema=", "lowercase"),
+        ("postgresql://anna:secret@host/db?prepare=no", "true or false"),
+    ],
+)
+def test_an_ambiguous_url_of_a_server_is_refused_with_advice_and_not_quoted(url: str, advice: str) -> None:
+    with pytest.raises(InvalidConfig, match=advice) as refused:
+        parse_location(url)
+    assert "cret" not in str(refused.value)

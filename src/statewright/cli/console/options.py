@@ -13,9 +13,11 @@ from typing import Annotated, Any, Final
 import typer
 
 from statewright.ids import DEFAULT_WORKSPACE
+from statewright.storage.locations import is_postgres_url, parse_postgres_url
 
 DATABASE_VARIABLE: Final = "STATEWRIGHT_DATABASE"
 DEFAULT_DATABASE: Final = Path(".statewright/runs.db")
+EXAMPLE_URL: Final = "postgresql://user@host/name"
 MEMORY: Final = "memory:"
 """The value of --database with which nothing is saved."""
 
@@ -24,8 +26,9 @@ DatabaseOption = Annotated[
     typer.Option(
         "--database",
         "--db",
-        metavar="PATH",
-        help=f"The database file. Default: ${DATABASE_VARIABLE}, or {DEFAULT_DATABASE}.",
+        metavar="PATH|URL",
+        help=f"The database: a file, or a URL such as {EXAMPLE_URL}. Default: ${DATABASE_VARIABLE}, or "
+        f"{DEFAULT_DATABASE}.",
     ),
 ]
 ServerDatabaseOption = Annotated[
@@ -33,8 +36,9 @@ ServerDatabaseOption = Annotated[
     typer.Option(
         "--database",
         "--db",
-        metavar="PATH",
-        help=f"The database file. Default: ${DATABASE_VARIABLE}, the project's database, or {DEFAULT_DATABASE}.",
+        metavar="PATH|URL",
+        help=f"The database: a file, or a URL such as {EXAMPLE_URL}. Default: ${DATABASE_VARIABLE}, the project's "
+        f"database, or {DEFAULT_DATABASE}.",
     ),
 ]
 KeyOption = Annotated[
@@ -65,9 +69,15 @@ class DatabaseOptions:
 
     @property
     def args(self) -> tuple[str, ...]:
-        """The options as command-line arguments, for a suggested command that uses the same database."""
-        path = ("--database", self.database) if self.database else ()
-        return (*path, *(("--key-file", str(self.key_file)) if self.key_file else ()))
+        """The options as command-line arguments, for a suggested command that uses the same database.
+
+        A URL has no password there.
+        """
+        database = self.database
+        if database is not None and is_postgres_url(database):
+            database = str(parse_postgres_url(database))
+        location = ("--database", database) if database else ()
+        return (*location, *(("--key-file", str(self.key_file)) if self.key_file else ()))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""`statewright db`: check, back up, restore and shrink the database file; and opening it for other commands."""
+"""`statewright db`: check, copy, back up, restore and shrink the database; and opening it for other commands."""

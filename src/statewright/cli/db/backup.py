@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -12,7 +12,7 @@ from statewright.cli.console.failure import UsageError, report_os_errors
 from statewright.cli.console.options import DatabaseOption, DatabaseOptions
 from statewright.cli.console.printing import pluralize, say
 from statewright.cli.db.check import DatabaseCheck
-from statewright.cli.db.database import check_is_database, locate_database, open_saver, read_key, require_database
+from statewright.cli.db.database import check_is_file, locate_database, read_key, require_file
 from statewright.cli.db.files import (
     check_output_path,
     copy_database,
@@ -26,7 +26,16 @@ from statewright.cli.db.files import (
 from statewright.cli.db.newer_work import find_newer_work
 from statewright.errors import DamagedDatabase, StorageUnavailable
 from statewright.storage.damage import UNREADABLE
-from statewright.storage.sqlite import SqliteSaver
+from statewright.storage.locations import PostgresUrl
+from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
+
+_DUMP: Final = (
+    "Save it with pg_dump, or copy it to a file with `statewright db copy URL FILE`, whose backup is a file too."
+)
+_LOAD: Final = (
+    "Restore a dump of it with pg_restore or psql, or copy a file to a new schema with `statewright db copy`."
+)
+_AUTOVACUUM: Final = "Postgres reuses the space by itself (autovacuum). To return it to the disk, use VACUUM FULL."
 
 
 def backup(
@@ -34,8 +43,8 @@ def backup(
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     database: DatabaseOption = None,
 ) -> None:
-    """Copy the database, even while it is in use. An encrypted database stays encrypted."""
-    path = require_database(database)
+    """Copy the database file, even while it is in use. An encrypted database stays encrypted."""
+    path = require_file(database, _DUMP)
     if target.exists() and target.samefile(path):
         raise UsageError("The backup would replace the database itself. Choose another path.")
     check_output_path(target, "backup", force=force)
@@ -55,10 +64,10 @@ def restore(
     *,
     database: DatabaseOptions,
 ) -> None:
-    """Replace the database with a backup, unless the database is in use or contains newer work."""
+    """Replace the database file with a backup, unless the database is in use or contains newer work."""
     if not source.exists():
         raise UsageError(f"Backup {str(source)!r} does not exist. Use one that `statewright db backup` has written.")
-    check_is_database(source)
+    check_is_file(source)
     path = _path_to_restore(database.database, source)
     draft = draft_path(path)
     try:
@@ -79,10 +88,12 @@ def _path_to_restore(database: str | None, source: Path) -> Path:
     path = locate_database(database)
     if path is None:
         raise UsageError("There is no database to restore. Specify one with --database PATH.")
+    if isinstance(path, PostgresUrl):
+        raise UsageError(f"{path} is a Postgres database, and this command works on files. {_LOAD}")
     if path.exists() and path.samefile(source):
         raise UsageError("The backup is the database itself. Choose another path.")
     if path.exists() and path.stat().st_size:
-        check_is_database(path)  # a file of another program is never overwritten, even with --force
+        check_is_file(path)  # a file of another program is never overwritten, even with --force
     with report_os_errors(f"The folder {str(path.parent)!r} cannot be created"):
         path.parent.mkdir(parents=True, exist_ok=True)
     return path
@@ -140,7 +151,7 @@ def _replace(draft: Path, path: Path) -> Path | None:
 
 def vacuum(*, database: DatabaseOptions) -> None:
     """Shrink the database file, e.g. after `threads prune` or `threads rm`. Blocks writers while it runs."""
-    path = require_database(database.database)
-    with open_saver(database) as saver:
-        freed = saver.database.vacuum()
+    path = require_file(database.database, _AUTOVACUUM)
+    with SqliteDatabase(path, key=read_key(database.key_file)) as opened:
+        freed = opened.vacuum()
     say(f"Vacuumed {path}: {path.stat().st_size} bytes, {max(freed, 0)} fewer than before.")

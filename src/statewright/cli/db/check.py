@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -16,7 +15,9 @@ from statewright.cli.db.database import call_with_stand_ins, iter_pages, open_sa
 from statewright.errors import DamagedDatabase, StorageError
 from statewright.futures import resolve
 from statewright.ids import DEFAULT_WORKSPACE
-from statewright.storage.sqlite import SqliteSaver
+from statewright.storage.checkpoints.saver import DatabaseSaver
+from statewright.storage.locations import Location, PostgresUrl
+from statewright.storage.sqlite import SqliteDatabase
 
 
 def check(
@@ -27,7 +28,7 @@ def check(
     database: DatabaseOptions,
 ) -> None:
     """Check that the database is intact and all threads can be read. Exits with 1 if not."""
-    path = require_database(database.database)
+    location = require_database(database.database)
     try:
         with open_saver(database) as saver:
             database_check = DatabaseCheck(saver)
@@ -35,29 +36,33 @@ def check(
             if full:
                 database_check.read_all()
     except DamagedDatabase as error:  # the database cannot even be opened
-        _exit_with_problems([f"the file: {short_reason(error)}"], path)
+        _exit_with_problems([f"the file: {short_reason(error)}"], location)
     if database_check.problems:
-        _exit_with_problems(database_check.problems, path)
+        _exit_with_problems(database_check.problems, location)
     read = pluralize(database_check.read_count, "checkpoint" if full else "head")
-    say(f"ok: {path}, {pluralize(len(database_check.threads), 'thread')}, {read} read")
+    say(f"ok: {location}, {pluralize(len(database_check.threads), 'thread')}, {read} read")
 
 
-def _exit_with_problems(problems: list[str], path: Path) -> NoReturn:
-    lines = [f"Error: {pluralize(len(problems), 'problem')} in {path}:", *problems]
-    exit_with("\n  ".join(lines) + "\nReplace it with a backup: statewright db restore BACKUP", FAILED)
+def _exit_with_problems(problems: list[str], location: Location) -> NoReturn:
+    lines = [f"Error: {pluralize(len(problems), 'problem')} in {location}:", *problems]
+    advice = "Replace it with a backup: statewright db restore BACKUP"
+    if isinstance(location, PostgresUrl):
+        advice = "Restore a dump of it, e.g. with pg_restore."
+    exit_with("\n  ".join(lines) + f"\n{advice}", FAILED)
 
 
 class DatabaseCheck:
     """A check of a database that reads its contents and collects the problems."""
 
-    def __init__(self, saver: SqliteSaver) -> None:
+    def __init__(self, saver: DatabaseSaver[Any]) -> None:
         self._saver = saver
         self.problems: list[str] = []
         self.branches: list[tuple[str, str, str, str]] = []
         """Workspace, thread, namespace and branch of every branch."""
         self.read_count = 0
         """Number of checkpoints read."""
-        self._attempt("the file", self._check_file)
+        if isinstance(saver.database, SqliteDatabase):  # a server checks its own pages, if they have checksums
+            self._attempt("the file", self._check_file)
         self._attempt("the list of threads", self._list_branches)
 
     @property

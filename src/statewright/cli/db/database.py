@@ -1,7 +1,8 @@
 """Locating and opening the database of a command.
 
-It is named by `--database`, else by the environment, else it is `.statewright/runs.db`. Most commands require that it
-exists. Values of user-defined types are decoded by the types of a graph, or as stand-ins if the values do not matter.
+It is named by `--database`, else by the environment, else it is `.statewright/runs.db`: the path of a file, or the URL
+of a Postgres database. Most commands require that it exists. Values of user-defined types are decoded by the types of a
+graph, or as stand-ins if the values do not matter.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from statewright.errors import CheckpointNotFound, InvalidConfig, SerdeError, su
 from statewright.futures import resolve
 from statewright.ids import CheckpointId
 from statewright.serde.serde import Serde
-from statewright.storage.locations import path_of
-from statewright.storage.sqlite import SqliteSaver
+from statewright.storage.checkpoints.saver import DatabaseSaver
+from statewright.storage.locations import Location, PostgresUrl, parse_location
+from statewright.storage.open import has_tables
+from statewright.storage.open import open_saver as open_saver_at
 
 T = TypeVar("T")
 _TABLES: Final = frozenset({"threads", "checkpoints"})
@@ -39,29 +42,56 @@ _KEY_SIZES: Final = (16, 24, 32)
 """Valid sizes of an encryption key, in bytes."""
 
 
-def locate_database(database: str | None) -> Path | None:
-    """Return the path of the database, which need not exist; None if nothing is saved."""
+def locate_database(database: str | None) -> Location | None:
+    """Return the location of the database, which need not exist; None if nothing is saved."""
     value = database or os.environ.get(DATABASE_VARIABLE)
     if value == MEMORY:
         return None
     if value in ("", ":memory:"):
         raise UsageError(f"{value!r} is not the path of a database. To run without saving, use --database {MEMORY}.")
     try:
-        return path_of(value or str(DEFAULT_DATABASE))
+        return parse_location(value or str(DEFAULT_DATABASE))
     except InvalidConfig as error:
         raise UsageError(str(error)) from error
 
 
-def require_database(database: str | None) -> Path:
-    """Return the path of an existing database. Raises UsageError if there is none."""
-    path = locate_database(database)
-    if path is None:
-        raise UsageError(f"With {MEMORY!r} nothing is saved. Specify a database file with --database PATH.")
-    check_is_database(path)
+def require_database(database: str | None) -> Location:
+    """Return the location of an existing database. Raises UsageError if there is none."""
+    location = locate_database(database)
+    if location is None:
+        raise UsageError(f"With {MEMORY!r} nothing is saved. Specify a database with --database PATH or URL.")
+    check_is_database(location)
+    return location
+
+
+def require_file(database: str | None, advice: str) -> Path:
+    """Return the path of an existing database that is a file. Raises UsageError, with advice, for a server."""
+    location = locate_database(database)
+    if isinstance(location, PostgresUrl):
+        raise UsageError(f"{location} is a Postgres database, and this command works on files. {advice}")
+    path = require_database(database)
+    assert isinstance(path, Path)
     return path
 
 
-def check_is_database(path: Path) -> None:
+def check_is_database(location: Location) -> None:
+    """Raise UsageError for a location that does not exist or is not a Statewright database."""
+    if isinstance(location, PostgresUrl):
+        _check_has_tables(location)
+    else:
+        check_is_file(location)
+
+
+def _check_has_tables(location: PostgresUrl) -> None:
+    if not has_tables(location):
+        raise UsageError(
+            f"Database {str(location)!r} has no tables of Statewright in its "
+            f"{f'schema {location.schema!r}' if location.schema is not None else 'default schema'}. Create them with "
+            f"`statewright run FILE.py --database URL`, or specify another database."
+        )
+
+
+def check_is_file(path: Path) -> None:
     """Raise UsageError for a file that does not exist or is not a Statewright database."""
     if not path.exists():
         raise UsageError(
@@ -83,13 +113,13 @@ def _has_our_tables(path: Path) -> bool:
         return True
 
 
-def open_saver(options: DatabaseOptions) -> SqliteSaver:
+def open_saver(options: DatabaseOptions) -> DatabaseSaver[Any]:
     """Open the saver of an existing database."""
-    return SqliteSaver(require_database(options.database), key=read_key(options.key_file))
+    return open_saver_at(require_database(options.database), key=read_key(options.key_file))
 
 
 @contextmanager
-def open_workspace_saver(options: WorkspaceOptions, graph: str | None = None) -> Generator[SqliteSaver]:
+def open_workspace_saver(options: WorkspaceOptions, graph: str | None = None) -> Generator[DatabaseSaver[Any]]:
     """Open the saver of a workspace, named by slug or id, with the types of `graph` if it is given.
 
     An error about an unknown type becomes advice to use --graph.
@@ -101,7 +131,7 @@ def open_workspace_saver(options: WorkspaceOptions, graph: str | None = None) ->
             yield saver
 
 
-def saver_for_workspace(saver: SqliteSaver, name: str) -> SqliteSaver:
+def saver_for_workspace(saver: DatabaseSaver[Any], name: str) -> DatabaseSaver[Any]:
     """Return the saver of a workspace, named by slug or id. Raises UsageError for an unknown workspace."""
     ids = _workspace_ids(saver)
     workspace = ids.get(name, name)
@@ -111,26 +141,32 @@ def saver_for_workspace(saver: SqliteSaver, name: str) -> SqliteSaver:
     return saver.for_workspace(workspace)
 
 
-def _workspace_ids(saver: SqliteSaver) -> Mapping[str, str]:
+def _workspace_ids(saver: DatabaseSaver[Any]) -> Mapping[str, str]:
     """Return the workspace ids of a service by slug; empty if no service has used the database."""
+    if not saver.database.has_tables("ledger"):
+        return {}
     with saver.database.read() as connection:
-        if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'workspaces'").fetchone() is None:
-            return {}
         return dict(connection.execute("SELECT slug, id FROM workspaces").fetchall())
 
 
-def open_or_create_saver(path: Path, key_file: Path | None, **options: Any) -> SqliteSaver:
-    """Open the saver of a database, creating the database if needed."""
+def open_or_create_saver(location: Location, key_file: Path | None, **options: Any) -> DatabaseSaver[Any]:
+    """Open the saver of a database, creating the file or the tables if needed."""
     key = read_key(key_file)
+    if isinstance(location, Path):
+        prepare_file(location)
+    return open_saver_at(location, key=key, **options)
+
+
+def prepare_file(path: Path) -> None:
+    """Create the folder of a database file. Raises UsageError if a file is there that is not a database."""
     if path.exists() and path.stat().st_size:
-        check_is_database(path)
+        check_is_file(path)
     folder = path.parent
     with report_os_errors(f"The folder {str(folder)!r} cannot be created", " Use another --database PATH."):
         if path == DEFAULT_DATABASE and not folder.exists():
             folder.mkdir()
             (folder / ".gitignore").write_text("*\n", encoding="utf-8")  # run data does not belong in version control
         folder.mkdir(parents=True, exist_ok=True)
-    return SqliteSaver(path, key=key, **options)
 
 
 def read_key(key_file: Path | None) -> bytes | None:
@@ -162,7 +198,7 @@ def check_thread(saver: Checkpointer, thread_id: str) -> None:
 
 def _suggest_thread(saver: Checkpointer, thread_id: str) -> str:
     """Return the end of a message about an unknown thread: other workspaces that have it, else similar ids."""
-    if isinstance(saver, SqliteSaver):
+    if isinstance(saver, DatabaseSaver):
         workspaces = [
             name for name in resolve(saver.workspaces()) if resolve(saver.for_workspace(name).branches(thread_id))
         ]

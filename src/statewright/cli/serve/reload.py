@@ -24,7 +24,7 @@ from statewright.project import FILE_NAME, Project, find_project, load_project
 _WORKFLOW_SUFFIXES: Final = (".yaml", ".yml", ".json")
 _POLL_INTERVAL: Final = 1000
 """Milliseconds between checks that the server is still running."""
-_GRACE_PERIOD: Final = 5.0
+_GRACE_PERIOD: Final = 30.0
 """Seconds that a server has to exit after the drain timeout."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -197,7 +198,7 @@ def _database_has_keys(location: ServerLocation) -> bool:
 
 
 def _key_command(location: ServerLocation) -> str:
-    return f"statewright keys create NAME --database {location.database}"
+    return f"statewright keys create NAME --database {shlex.quote(str(location.database))}"
 
 
 def read_admin_token(variable: str | None) -> str | None:

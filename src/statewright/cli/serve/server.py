@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from statewright.async_futures import aresolve
 from statewright.cli.console.failure import UsageError
@@ -27,7 +27,13 @@ from statewright.service import Catalog, Service, ServiceSettings, SpendingLimit
 from statewright.service.access import is_valid_key
 from statewright.service.access.workspaces import change_workspace, ensure_default_workspace
 from statewright.service.webhooks import WebhookSettings
-from statewright.storage.sqlite import SqliteLedger, SqliteSaver, SqliteStore
+from statewright.storage.checkpoints.saver import DatabaseSaver
+from statewright.storage.locations import Location
+from statewright.storage.open import ledger_of, store_of
+
+if TYPE_CHECKING:
+    from statewright.storage.ledger.ledger import DatabaseLedger
+    from statewright.storage.store.store import DatabaseStore
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8123
@@ -40,7 +46,7 @@ class ServerLocation:
 
     host: str
     port: int
-    database: Path
+    database: Location
     key_file: Path | None = None
 
     @property
@@ -61,23 +67,25 @@ def resolve_location(
     )
 
 
-def resolve_database(project: Project, database: str | None) -> Path:
-    """Return the path of the database of a service. Raises UsageError for a database in memory."""
+def resolve_database(project: Project, database: str | None) -> Location:
+    """Return the location of the database of a service. Raises UsageError for a database in memory."""
     if not database and not os.environ.get(DATABASE_VARIABLE) and project.serving.database is not None:
         return project.serving.database
-    path = locate_database(database)
-    if path is None:
+    location = locate_database(database)
+    if location is None:
         raise UsageError(
-            f"A server must save its runs, which {MEMORY!r} does not. Specify a database file with --database PATH."
+            f"A server must save its runs, which {MEMORY!r} does not. Specify a database with --database PATH or URL."
         )
-    return path
+    return location
 
 
 @contextmanager
-def open_storage(location: ServerLocation) -> Generator[tuple[SqliteSaver, SqliteLedger, SqliteStore]]:
-    """Open the saver, ledger and store of a service, creating the database if needed."""
+def open_storage(
+    location: ServerLocation,
+) -> Generator[tuple[DatabaseSaver[Any], DatabaseLedger[Any], DatabaseStore[Any]]]:
+    """Open the saver, ledger and store of a service, creating the file or the tables if needed."""
     with open_or_create_saver(location.database, location.key_file) as saver:
-        yield saver, SqliteLedger(saver.database), SqliteStore(saver.database)
+        yield saver, ledger_of(saver.database), store_of(saver.database)
 
 
 def build_service_settings(project: Project) -> ServiceSettings:

@@ -19,7 +19,7 @@ from statewright.cli.db.database import (
     advise_naming_graph,
     allow_types,
     call_with_stand_ins,
-    check_is_database,
+    check_is_file,
     check_thread,
     find_checkpoint,
     locate_database,
@@ -229,13 +229,13 @@ def import_(
     """Import a thread from a file written by `threads export`. Creates the database if there is none."""
     if not file.exists():
         raise UsageError(f"File {str(file)!r} does not exist. Use one that `statewright threads export` has written.")
-    check_is_database(file)
-    path = locate_database(database.database)
-    if path is None:
-        raise UsageError("There is no database to import into. Specify one with --database PATH.")
+    check_is_file(file)
+    location = locate_database(database.database)
+    if location is None:
+        raise UsageError("There is no database to import into. Specify one with --database PATH or URL.")
     with (
         _open_export(file, read_key(database.key_file)) as source,
-        open_or_create_saver(path, database.key_file, serde=source.serde) as database_saver,
+        open_or_create_saver(location, database.key_file, serde=source.serde) as database_saver,
         advise_naming_graph(source.serde, graph),
     ):
         target = saver_for_workspace(database_saver, database.workspace)

@@ -37,7 +37,7 @@ from statewright.errors import DamagedDatabase
 from statewright.futures import resolve
 from statewright.graph import START
 from statewright.runtime import diff as diff_of
-from statewright.storage.sqlite import SqliteSaver
+from statewright.storage.checkpoints.saver import DatabaseSaver
 
 CheckpointOption = Annotated[
     str | None, typer.Option("--checkpoint", metavar="ID", help="The checkpoint, by its id. Default: the head.")
@@ -120,7 +120,7 @@ def ls(
     )
 
 
-def _thread_summary(saver: SqliteSaver, thread: str) -> dict[str, Any]:
+def _thread_summary(saver: DatabaseSaver[Any], thread: str) -> dict[str, Any]:
     """Return the status, step and next nodes of a thread. An unreadable thread is listed too, as `damaged`."""
     try:
         head = call_with_stand_ins(saver.serde, lambda: resolve(saver.load(thread)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -19,7 +19,7 @@ from statewright.runtime import CompiledGraph
 from statewright.runtime.core.graph_migration import migrate_to_graph
 
 if TYPE_CHECKING:
-    from statewright.storage.sqlite import SqliteSaver
+    from statewright.storage.checkpoints.saver import DatabaseSaver
 
 
 def check(
@@ -28,7 +28,7 @@ def check(
     ],
     against: Annotated[
         str | None,
-        typer.Option("--against", metavar="PATH", help="A database with unfinished threads to check."),
+        typer.Option("--against", metavar="PATH|URL", help="A database with unfinished threads to check."),
     ] = None,
     key_file: KeyOption = None,
 ) -> None:
@@ -78,7 +78,7 @@ def _check_graph(target: str) -> CompiledGraph | None:
     return app
 
 
-def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
+def _check_threads(app: CompiledGraph, saver: DatabaseSaver[Any]) -> None:
     """Print the unfinished branches that cannot continue with the graph, and exit with 1 if there are any."""
     saver.allow(app.program.stored_types)
     compatible_count = incompatible_count = 0
@@ -96,7 +96,7 @@ def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
         raise SystemExit(FAILED)
 
 
-def _iter_branches(saver: SqliteSaver) -> Iterator[tuple[SqliteSaver, str, str]]:
+def _iter_branches(saver: DatabaseSaver[Any]) -> Iterator[tuple[DatabaseSaver[Any], str, str]]:
     """Yield all branches in all workspaces, each as the saver of its workspace, its thread id and its name."""
     for workspace in resolve(saver.workspaces()):
         workspace_saver = saver.for_workspace(workspace)
@@ -105,7 +105,7 @@ def _iter_branches(saver: SqliteSaver) -> Iterator[tuple[SqliteSaver, str, str]]
                 yield workspace_saver, entry.thread_id, branch
 
 
-def _find_problem(app: CompiledGraph, saver: SqliteSaver, thread_id: str, branch: str) -> str | None:
+def _find_problem(app: CompiledGraph, saver: DatabaseSaver[Any], thread_id: str, branch: str) -> str | None:
     """Return why a branch cannot continue with the graph: empty if it can continue, None if it is completed."""
     try:
         saved = resolve(saver.load(thread_id, branch=branch))

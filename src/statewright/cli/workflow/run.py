@@ -21,7 +21,7 @@ from statewright.graph import Command
 from statewright.ids import is_interrupt_id
 from statewright.runtime import CompiledGraph
 from statewright.runtime.streaming.modes import INTERRUPT
-from statewright.storage.sqlite import SqliteSaver
+from statewright.storage.checkpoints.saver import DatabaseSaver
 
 if TYPE_CHECKING:
     from statewright.agents import Network
@@ -114,12 +114,12 @@ def _make_saved_run(
     )
 
 
-def open_run_saver(app: CompiledGraph, database: DatabaseOptions) -> SqliteSaver | None:
+def open_run_saver(app: CompiledGraph, database: DatabaseOptions) -> DatabaseSaver[Any] | None:
     """Open the database in which to save a run; return None if the graph has its own saver, or if nothing is saved."""
-    path = locate_database(database.database)
-    if path is None or (database.database is None and has_durable_saver(app)):
+    location = locate_database(database.database)
+    if location is None or (database.database is None and has_durable_saver(app)):
         return None
-    return open_or_create_saver(path, database.key_file)
+    return open_or_create_saver(location, database.key_file)
 
 
 def new_thread_id() -> str:

@@ -15,23 +15,23 @@ seconds, or by an hour if one was set by hand, and a worker whose clock is ahead
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Generator, Hashable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from traceback import clear_frames
 from typing import Any, Final, Self
 
 from statewright.clock import Clock, SystemClock
-from statewright.errors import InvalidConfig, StorageError
+from statewright.errors import StorageError
 from statewright.serde.serde import Serde
 from statewright.storage.checkpoints.head_cache import HeadCache
 from statewright.storage.encryption import Encryptor
 from statewright.storage.group_commit import GroupCommitDatabase, LateFailure, RetryTransaction
+from statewright.storage.locations import checked_schema, is_postgres_url, parse_postgres_url
 from statewright.storage.postgres.bell import PostgresBell
 from statewright.storage.postgres.connection import ConnectionLost, IntegrityError, Session
 from statewright.storage.postgres.faults import parse_url, translate_error
-from statewright.storage.postgres.migrate import prepare_schema
+from statewright.storage.postgres.migrate import has_schema, prepare_schema
 from statewright.storage.row_ids import RowIds
 from statewright.storage.scripts import statements
 
@@ -50,7 +50,7 @@ class PostgresDatabase(GroupCommitDatabase):
 
     `prepare=False` disables prepared statements, which some poolers do not support. `direct_url` is an address that
     leads to the server without a pooler, for notifications between processes. With a pooler and without such an
-    address, processes only poll.
+    address, processes only poll. A URL may also have parameters for this: `?schema=name&prepare=false`.
     """
 
     row_ids = RowIds(number_bits=28)
@@ -73,8 +73,12 @@ class PostgresDatabase(GroupCommitDatabase):
         clock: Clock | None = None,
         trusts_clocks: bool = False,
     ) -> None:
+        if is_postgres_url(url):
+            location = parse_postgres_url(url)
+            url, prepare = location.url, prepare and location.prepare
+            schema = location.schema if schema is None else schema
         self._conninfo = parse_url(url)
-        self.schema = _checked_schema(schema)
+        self.schema = checked_schema(schema)
         self._prepare = prepare
         bell_conninfo = parse_url(direct_url) if direct_url is not None else self._conninfo if prepare else None
         self.bell = PostgresBell(bell_conninfo.text, schema=schema) if bell_conninfo is not None else None
@@ -94,7 +98,7 @@ class PostgresDatabase(GroupCommitDatabase):
         with self._translating_errors():
             self._session = self._connect()
             try:
-                prepare_schema(self._session, self.location, schema, self.encryptor)
+                prepare_schema(self._session, self.location, self.schema, self.encryptor)
             except BaseException:
                 self._session.close()
                 raise
@@ -114,6 +118,17 @@ class PostgresDatabase(GroupCommitDatabase):
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
         """Open the database at a URL such as `postgresql://user@host/name`."""
         return cls(conn_string, **options)
+
+    @staticmethod
+    def has_schema(url: str, *, schema: str | None = None, prepare: bool = True) -> bool:
+        """Return whether the tables exist. Nothing is created. Raises StorageUnavailable."""
+        conninfo = parse_url(url)
+        with _translating_errors_of(conninfo.shown):
+            session = Session(conninfo.text.encode(), schema=schema, prepare=prepare, timeout=CONNECT_TIMEOUT)
+            try:
+                return has_schema(session, schema)
+            finally:
+                session.close()
 
     # -- sessions
 
@@ -197,6 +212,9 @@ class PostgresDatabase(GroupCommitDatabase):
 
     # -- statements
 
+    def has_tables(self, name: str) -> bool:
+        return True
+
     def create_tables(self, name: str) -> None:
         """Do nothing, because `prepare_schema` has created all tables."""
 
@@ -221,20 +239,17 @@ class PostgresDatabase(GroupCommitDatabase):
     def _closed_error(self) -> Exception:
         return ConnectionLost("it was closed")
 
-    @contextmanager
-    def _translating_errors(self) -> Generator[None]:
-        """Convert errors of the server and of the connection in the block to StorageErrors."""
-        try:
-            yield
-        except Exception as error:
-            storage_error = self._translate_error(error)
-            if storage_error is None:
-                raise
-            raise storage_error from error
+    def _translating_errors(self) -> AbstractContextManager[None]:
+        return _translating_errors_of(self.location)
 
 
-def _checked_schema(schema: str | None) -> str | None:
-    """Return the name of a schema. Raises InvalidConfig for a name that would have to be quoted."""
-    if schema is not None and not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
-        raise InvalidConfig(f"schema={schema!r} is not valid: use up to 63 lowercase letters, digits and underscores.")
-    return schema
+@contextmanager
+def _translating_errors_of(location: str) -> Generator[None]:
+    """Convert errors of the server and of the connection in the block to StorageErrors."""
+    try:
+        yield
+    except Exception as error:
+        storage_error = translate_error(error, location)
+        if storage_error is None:
+            raise
+        raise storage_error from error

@@ -80,11 +80,13 @@ def translate_error(error: BaseException, location: str) -> StorageError | None:
                 f"The connection to {location} was lost: {error}. It is not known whether this write was saved. Read "
                 f"the stored data before you write it again."
             )
-        return StorageUnavailable(f"The database {location} cannot be used: {error}. Nothing was written.")
+        return StorageUnavailable(
+            f"The database {location} cannot be used: {_on_one_line(error)}. Nothing was written."
+        )
     if isinstance(error, UnicodeEncodeError):
         return SerdeError("a name", str(error))
     if isinstance(error, psycopg.Error):
-        return StorageUnavailable(f"The database {location} cannot be used: {str(error).strip()}.")
+        return StorageUnavailable(f"The database {location} cannot be used: {_on_one_line(error)}.")
     if not isinstance(error, PostgresError):
         return None
     if error.code in _FULL:
@@ -98,4 +100,11 @@ def translate_error(error: BaseException, location: str) -> StorageError | None:
     remedy = _REMEDIES.get(error.code, "")
     return StorageUnavailable(
         f"The database {location} cannot be used: {error}. Nothing was written. {remedy}".rstrip()
+    )
+
+
+def _on_one_line(error: BaseException) -> str:
+    """Return a message of libpq without its hints, which are indented lines such as `Is the server running ...?`."""
+    return "; ".join(
+        " ".join(line.split()).rstrip(".") for line in str(error).splitlines() if not line.startswith("\t")
     )

@@ -23,7 +23,8 @@ _SCRIPTS: Final = ("tables", "functions", "ledger_tables", "claims", "items_tabl
 """The scripts that create version 1, in order."""
 _KNOWN_TEXT: Final = b"statewright"
 """A text that is stored encrypted, so that a wrong key can be recognized."""
-_EXISTS: Final = "SELECT to_regclass('statewright_schema') IS NOT NULL"
+_EXISTS: Final = "SELECT to_regclass(?) IS NOT NULL"
+_IS_NEW_SCHEMA: Final = "SELECT to_regnamespace(?) IS NULL"
 _READ: Final = "SELECT version, key FROM statewright_schema"
 
 
@@ -34,7 +35,7 @@ def prepare_schema(session: Session, location: str, schema: str | None, encrypto
     `encryptor` has another key than the database.
     """
     session.begin()
-    version, key = _read(session)
+    version, key = _read(session, schema)
     session.commit()
     if version < VERSION:
         version, key = _migrate(session, schema, encryptor)
@@ -44,10 +45,23 @@ def prepare_schema(session: Session, location: str, schema: str | None, encrypto
         _check_key(key, location, encryptor)
 
 
-def _read(session: Session) -> tuple[int, bytes]:
+def has_schema(session: Session, schema: str | None) -> bool:
+    """Return whether the schema of the session has tables of Statewright."""
+    session.begin()
+    exists = _exists(session, schema)
+    session.commit()
+    return exists
+
+
+def _exists(session: Session, schema: str | None) -> bool:
+    # With its schema: transactions also search the schema `public`, which may have tables of Statewright, too.
+    name = "statewright_schema" if schema is None else f'"{schema}".statewright_schema'
+    return session.execute(_EXISTS, (name,)).fetchone()[0]
+
+
+def _read(session: Session, schema: str | None) -> tuple[int, bytes]:
     """Return the version of the schema and the encrypted known text. The version of an empty schema is 0."""
-    (exists,) = session.execute(_EXISTS).fetchone()
-    return session.execute(_READ).fetchone() if exists else (0, b"")
+    return session.execute(_READ).fetchone() if _exists(session, schema) else (0, b"")
 
 
 def _migrate(session: Session, schema: str | None, encryptor: Encryptor) -> tuple[int, bytes]:
@@ -55,9 +69,10 @@ def _migrate(session: Session, schema: str | None, encryptor: Encryptor) -> tupl
     while True:
         session.begin()
         session.lock("schema", schema or "")
-        if schema is not None:
-            session.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
-        version, key = _read(session)
+        # `IF NOT EXISTS` would need permission to create schemas even if this one exists.
+        if schema is not None and session.execute(_IS_NEW_SCHEMA, (schema,)).fetchone()[0]:
+            session.execute(f'CREATE SCHEMA "{schema}"')
+        version, key = _read(session, schema)
         if version >= VERSION:
             session.commit()
             return version, key

@@ -66,6 +66,7 @@ class SqliteDatabase(GroupCommitDatabase):
     """
 
     row_ids = ROW_IDS
+    streams_rows = True
     INTEGRITY_ERROR = sqlite3.IntegrityError
     AFTER_ALL_TEXT = b""  # SQLite sorts bytes after all text
 
@@ -190,10 +191,13 @@ class SqliteDatabase(GroupCommitDatabase):
 
     # -- statements
 
-    def create_tables(self, name: str) -> None:
+    def has_tables(self, name: str) -> bool:
         with self.read() as connection:
             (count,) = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = ?", (name,)).fetchone()
-        if not count:
+        return bool(count)
+
+    def create_tables(self, name: str) -> None:
+        if not self.has_tables(name):
             self.write(lambda connection: run_script(connection, f"{name}_tables"))
 
     def statements(self, name: str) -> Mapping[str, str]:

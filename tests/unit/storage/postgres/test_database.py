@@ -56,6 +56,17 @@ def test_processes_that_start_at_once_create_a_schema_once() -> None:
         database.close()
 
 
+def test_tables_in_the_schema_public_do_not_stand_for_those_of_another_schema() -> None:
+    execute(shared_url(), 'DROP DATABASE IF EXISTS "with_public"', 'CREATE DATABASE "with_public"')
+    url = shared_server().url_of("with_public")
+    with PostgresDatabase(url) as public, PostgresDatabase(url, schema="other") as other:
+        resolve(PostgresSaver(public).commit(commit_after(None)))
+        assert list(resolve(PostgresSaver(other).threads())) == []
+    assert PostgresDatabase.has_schema(url)
+    assert PostgresDatabase.has_schema(url, schema="other")
+    assert not PostgresDatabase.has_schema(url, schema="third")
+
+
 def test_the_schema_of_a_newer_version_is_refused() -> None:
     open_schema("newer").close()
     execute(shared_url(), "UPDATE newer.statewright_schema SET version = 99")

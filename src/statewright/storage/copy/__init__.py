@@ -1,0 +1,5 @@
+"""Copying everything that is stored in a database to another one, of any kind."""
+
+from statewright.storage.copy.copy import CopyReport, copy_database
+
+__all__ = ["CopyReport", "copy_database"]
