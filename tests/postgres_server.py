@@ -33,6 +33,8 @@ from statewright.storage.postgres.connection import Session
 
 TABLES = ["threads", "lines", "runs", "records", "segments", "grown", "jumps", "pending", "events", "run_events"]
 TABLES += ["run_inputs", "items", "vectors", "cache", *(kind.TABLE for kind in RECORDS)]
+STORAGES = ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.sampled)]
+"""Parameters of fixtures that open a storage of each kind."""
 SETTINGS = {
     "listen_addresses": "",
     "fsync": "off",  # the machine does not fail during tests
@@ -186,6 +188,13 @@ def empty_database(number: int = 0, **options: Any) -> PostgresDatabase:
     database = _databases[key]
     empty_schema(database)
     return database
+
+
+def schema_of(number: int) -> str:
+    """Return the name of the schema of an empty database, for those that open it again."""
+    database = next(database for key, database in _databases.items() if key[0] == number and len(key) == 2)
+    assert database.schema is not None
+    return database.schema
 
 
 def new_schema_url(name: str) -> str:
