@@ -123,6 +123,7 @@ class Server:
 
 # -- the server of a run of the tests
 
+
 @cache
 def shared_server() -> Server:
     """Return the server of this run of the tests, started if it is not running yet."""
