@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from statewright.channels import (
     MISSING,
@@ -61,6 +61,10 @@ from statewright.state import (
     stored_types,
 )
 
+if TYPE_CHECKING:
+    from statewright.executors.port import Executor
+    from statewright.runtime.tasks.remote_node import RemoteNode
+
 Validate = Literal["input", "all", "off"]
 Lane = Literal["loop", "thread", "inline"]
 """The place of execution of a node: on an event loop, a worker thread, or the thread of the driver."""
@@ -111,6 +115,7 @@ class NodeProgram:
         "plain_keys",
         "read",
         "reads_all",
+        "remote",
         "routes",
         "routes_await",
         "single_route",
@@ -153,6 +158,8 @@ class NodeProgram:
         """Its lane under the sync driver, if several tasks run concurrently."""
         self.async_lane: Lane = "thread" if self.acall is None else "loop"
         """Its lane on an event loop."""
+        self.remote: RemoteNode | None = None
+        """Its calls in other processes, if it has an executor."""
         self.guards: Guards | None = None
         """Its policies, or None."""
         self.successors: tuple[str, ...] = ()
@@ -194,8 +201,13 @@ class Program:
         unknown_keys: UnknownKeys = "warn",
         validate: Validate = "input",
         debug: bool = False,
+        executors: Mapping[str, Executor] | None = None,
     ) -> None:
         self.graph = graph
+        self._executors = executors or {}
+        """The executors of nodes, by name, with the default ones that nodes name."""
+        self.has_remote = any(node.executor is not None for node in graph.nodes.values())
+        """True if a node runs in other processes."""
         self._limits = SharedLimits(graph)
         self.debug = debug
         self.order = graph.order
@@ -348,6 +360,8 @@ class Program:
                 frozenset(self.merging),
             )
             program.async_lane = "loop"
+        if node.executor is not None:
+            self._run_elsewhere(program, node, parameters)
         program.guards = self._limits.of(node)
         if program.guards is not None:
             program.async_lane = program.concurrent_lane = "loop"  # so that no thread is occupied while it waits
@@ -363,6 +377,15 @@ class Program:
             program.handler = node.name + HANDLER_SUFFIX
         self._connect(program, node.name)
         return program
+
+    def _run_elsewhere(self, program: NodeProgram, node: Node, parameters: Parameters) -> None:
+        """Make a node call its function in another process. To drivers it is a coroutine function of its input."""
+        from statewright.runtime.tasks.remote_node import RemoteNode  # loads the executors
+
+        program.remote = RemoteNode(node, parameters, self._executors[cast(str, node.executor)])
+        program.acall = program.remote.acall
+        program.takes_state, program.injected, program.state_only = True, None, True
+        program.sync_lane = program.concurrent_lane = program.async_lane = "loop"
 
     def _reader(self, schema: StateSchema) -> Reader:
         """Return the reader of a schema. All its nodes share it, so that a value is validated only once."""

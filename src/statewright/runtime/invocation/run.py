@@ -190,6 +190,7 @@ class Run:
         "saver",
         "saves_on_exit",
         "settings",
+        "shipments",
         "slots",
         "spent",
         "step_before",
@@ -314,6 +315,9 @@ class Run:
         """The attempt that started each running `runtime.step` last, for tasks with retry or timeout policies."""
         self.refusals: dict[TaskId, RunError] = {}
         """The errors that tasks received because the run is over, by task: see `liveness.note_refusal`."""
+
+        self.shipments: Mapping[Any, Any] | None = None
+        """What this superstep has shared with workers in other processes, by executor: see `tasks/remote_node`."""
 
         # Not saved yet.
         self.in_flight_commit: AnyFuture[Any] | None = None

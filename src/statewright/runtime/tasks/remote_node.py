@@ -1,0 +1,294 @@
+"""Nodes that run in other processes: what is sent to a worker, and what happens with its reply.
+
+To the rest of the runtime such a node looks like a coroutine function: retries, timeouts, caches, limits and error
+handlers work around the call, in the process of the run. Only the call itself happens elsewhere. `node_call.NodeCall`
+is the part that is pickled; everything here stays with the run.
+
+What a worker needs is sent as rarely as possible. The function of a node that asks for no services is sent once in the
+life of the program. With services, it is sent with the facts of its superstep once per superstep (`Shipment`), and so
+are the fields of the state, each when a worker first looks at it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, cast
+
+from statewright.channels import CONTAINERS
+from statewright.checkpoint import NO_ARG, Checkpoint
+from statewright.clock import SystemClock
+from statewright.errors import add_note
+from statewright.executors.chunks import ChunkSizes
+from statewright.executors.dispatcher import Dispatcher, ItemResult, RemoteItem
+from statewright.executors.port import Executor, SharedValue, pickling_error
+from statewright.graph import Node, Parameters, is_coroutine_function
+from statewright.runtime.concurrency.worker_threads import workers
+from statewright.runtime.invocation.run import Run
+from statewright.runtime.tasks.context import RuntimeHost
+from statewright.runtime.tasks.liveness import innermost_superstep, reason_to_refuse
+from statewright.runtime.tasks.node_call import NodeCall
+from statewright.runtime.tasks.scope import Scope, current_scope
+from statewright.runtime.tasks.worker_host import StepFacts
+
+_SMALL: Final = (int, float, bool, type(None))
+"""Types of values that are cheaper to repeat than to refer to."""
+
+
+class RemoteNode:
+    """A node that runs in other processes, as its run sees it."""
+
+    __slots__ = ("_function", "executor", "function", "injected", "name", "parameters", "resources", "sizes")
+
+    def __init__(self, node: Node, parameters: Parameters, executor: Executor) -> None:
+        self.name = node.name
+        self.function: Any = getattr(node.action, "remote_form", node.action)
+        self.parameters = parameters
+        self.injected = parameters.injected
+        self.executor = executor
+        self.resources = node.resources
+        self.sizes = ChunkSizes()
+        """The measured cost of its calls, over all runs."""
+        self._function: SharedValue | None = None
+
+    def function_for(self, shipment: Shipment) -> SharedValue:
+        """Return the pickled `NodeCall` as a shared value. Raises RemoteCallError if it cannot be pickled."""
+        if not self.injected:
+            if self._function is None:
+                self._function = self._share(None)
+            return self._function
+        if self.name not in shipment.functions:
+            shipment.functions[self.name] = self._share(shipment.facts_for(self))
+        return shipment.functions[self.name]
+
+    def _share(self, facts: StepFacts | None) -> SharedValue:
+        call = NodeCall(
+            self.name,
+            self.function,
+            self.injected,
+            facts,
+            takes_state=self.parameters.takes_state,
+            is_coroutine=is_coroutine_function(self.function),
+        )
+        try:
+            return self.executor.share(self.executor.dumps_function(call))
+        except Exception as error:
+            what = f"Node {self.name!r}, with its function and the services that it takes,"
+            raise pickling_error(what, error) from error
+
+    def item_for(self, scope: Scope, state: Any, shipment: Shipment) -> Any:
+        """Return what is sent for one call: the argument of `NodeCall`."""
+        task = scope.task
+        fields: dict[str, SharedValue] | None = None
+        if not self.parameters.takes_state:
+            state = None
+        elif task is not None and task.arg is NO_ARG and type(state) is dict and scope.sibling_group is not None:
+            # Several tasks of this superstep may read the state: its fields are sent once for all of them.
+            fields = shipment.refer_to(cast("dict[str, Any]", state))
+            state = {name: None if name in fields else value for name, value in cast("dict[str, Any]", state).items()}
+        extra: Any = None
+        for _, kind in self.injected:
+            if kind == "runtime":
+                extra = RuntimeHost(scope).execution_info
+            elif kind == "error":
+                extra = task.arg if task is not None and task.arg is not NO_ARG else None
+        return state, fields, extra
+
+    async def acall(self, state: Any) -> Any:
+        """Call the node in a worker: the `acall` of its NodeProgram."""
+        scope = cast(Scope, current_scope())
+        loop = asyncio.get_running_loop()
+        calls = shipment_for(scope, self.executor).calls_of(self, loop)
+        result = await calls.call(scope, state)
+        return self.settle_result(scope, result)
+
+    def settle_result(self, scope: Scope, result: ItemResult) -> Any:
+        """Perform the effects of a call, and return its value. Raises the error that the node has raised."""
+        value, error, effects = result
+        if effects:
+            perform_effects(scope, effects)
+        if error is not None:
+            add_note(error, f"in a worker process of {type(self.executor).__name__}")
+            raise error
+        return value
+
+
+def perform_effects(scope: Scope, effects: Sequence[Any]) -> None:
+    """Perform what a node has done in its worker besides returning a result, in the same order."""
+    host = RuntimeHost(scope)
+    for kind, *args in effects:
+        if kind == "custom":
+            host.stream_writer(args[0])
+        elif kind == "message":
+            host.push_message(args[0])
+        elif kind == "spend":
+            host.spend(args[0], args[1])
+        else:
+            host.record(args[0], args[1])
+
+
+class Shipment:
+    """What is sent to the workers of an executor once for all nodes of a superstep."""
+
+    __slots__ = ("_calls", "_checkpoint", "_executor", "_fields", "_run", "functions")
+
+    def __init__(self, run: Run, checkpoint: Checkpoint, executor: Executor) -> None:
+        self._run = run
+        self._checkpoint = checkpoint
+        self._executor = executor
+        self._fields: dict[str, SharedValue] = {}
+        self.functions: dict[str, SharedValue] = {}
+        self._calls: dict[tuple[str, asyncio.AbstractEventLoop], LoopCalls] = {}
+
+    def is_for(self, checkpoint: Checkpoint) -> bool:
+        return self._checkpoint is checkpoint
+
+    def field(self, name: str) -> SharedValue:
+        """Return a field of the state as a shared value."""
+        shared = self._fields.get(name)
+        if shared is None:
+            shared = self._fields[name] = self._executor.share(self._checkpoint.values[name])
+        return shared
+
+    def refer_to(self, state: dict[str, Any]) -> dict[str, SharedValue]:
+        """Return the fields of an input that are those of the state, as shared values."""
+        values, managed = self._checkpoint.values, self._run.program.managed
+        return {
+            name: self.field(name)
+            for name, value in state.items()
+            if name in values
+            and name not in managed
+            and type(value) not in _SMALL
+            and (value is values[name] or type(value) in CONTAINERS)
+        }
+
+    @property
+    def shared(self) -> list[SharedValue]:
+        """The values shared so far, to be kept while chunks that refer to them are in flight."""
+        return [*self._fields.values(), *self.functions.values()]
+
+    def facts_for(self, node: RemoteNode) -> StepFacts:
+        """Return the facts of the superstep for one node: the config and the state only if it can ask for them."""
+        run, kinds = self._run, {kind for _, kind in node.injected}
+        has_runtime, emitter = "runtime" in kinds, run.emitter
+        return StepFacts(
+            context=run.config.context if has_runtime else None,
+            config=run.node_config() if "config" in kinds else None,
+            state={name: self.field(name) for name in self._checkpoint.values} if has_runtime else {},
+            has_reader=emitter is not None,
+            shows_messages=emitter is not None and emitter.wants("message"),
+            is_recorded=run.saver is not None or emitter is not None,
+            remaining_steps=run.stop - self._checkpoint.step,
+            has_system_clock=type(run.ports.clock) is SystemClock,
+        )
+
+    def calls_of(self, node: RemoteNode, loop: asyncio.AbstractEventLoop) -> LoopCalls:
+        """Return the calls of a node that are awaited on an event loop."""
+        key = (node.name, loop)
+        if key not in self._calls:
+            self._calls[key] = LoopCalls(node, self, loop)
+        return self._calls[key]
+
+
+def shipment_for(scope: Scope, executor: Executor) -> Shipment:
+    """Return the shipment of the current superstep for an executor."""
+    run, checkpoint = scope.run, cast(Checkpoint, scope.checkpoint)
+    shipments = run.shipments
+    shipment = shipments.get(executor) if shipments is not None else None
+    if shipment is None or not cast(Shipment, shipment).is_for(checkpoint):
+        # Rebuilt and not changed, since tasks may look at it on several threads. Those of earlier supersteps go.
+        current = {key: value for key, value in (shipments or {}).items() if cast(Shipment, value).is_for(checkpoint)}
+        shipment = Shipment(run, checkpoint, executor)
+        run.shipments = {**current, executor: shipment}
+    return cast(Shipment, shipment)
+
+
+class LoopCalls:
+    """Calls of one node that coroutines await on an event loop. Those that wait together are sent together."""
+
+    __slots__ = ("_cancelled", "_dispatcher", "_is_scheduled", "_loop", "_node", "_shipment", "_waiting")
+
+    def __init__(self, node: RemoteNode, shipment: Shipment, loop: asyncio.AbstractEventLoop) -> None:
+        self._node = node
+        self._shipment = shipment
+        self._loop = loop
+        self._waiting: deque[RemoteItem] = deque()
+        self._cancelled: set[RemoteItem] = set()
+        self._is_scheduled = False
+        self._dispatcher = Dispatcher(
+            node.executor,
+            node.function_for(shipment),
+            name=f"node {node.name!r}",
+            resources=node.resources,
+            take=self._take,
+            unsent=lambda: len(self._waiting),
+            deliver=self._deliver,
+            post=self._post,
+            shared=lambda: shipment.shared,
+            sizes=node.sizes,
+        )
+
+    async def call(self, scope: Scope, state: Any) -> ItemResult:
+        """Return the result of one call of the node."""
+        future: asyncio.Future[ItemResult] = self._loop.create_future()
+        attempt = scope.attempt
+        begin = attempt.on_begin if attempt is not None else None
+        argument = self._node.item_for(scope, state, self._shipment)
+        item = RemoteItem(future, argument, is_lone=begin is not None, on_begin=begin)
+        self._waiting.append(item)
+        self._schedule()
+        try:
+            while not future.done():
+                try:
+                    await asyncio.wait([future])  # does not cancel the future, so that the wait can be resumed
+                except asyncio.CancelledError:
+                    if item.chunk is None or not _may_finish(scope):
+                        raise
+        except GeneratorExit:  # the coroutine was dropped, maybe in a finaliser
+            workers.hand_over(partial(self._post, partial(self._cancel, item)))
+            raise
+        except BaseException:
+            self._cancel(item)
+            raise
+        return future.result()
+
+    def _schedule(self) -> None:
+        """Send what waits in the next iteration of the loop, when the other coroutines have added their calls."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._feed)
+
+    def _feed(self) -> None:
+        self._is_scheduled = False
+        if self._cancelled:
+            cancelled, self._cancelled = self._cancelled, set()
+            self._waiting = deque(item for item in self._waiting if item not in cancelled)
+            self._dispatcher.cancel(cancelled)
+        self._dispatcher.feed()
+
+    def _cancel(self, item: RemoteItem) -> None:
+        self._cancelled.add(item)
+        self._schedule()
+
+    def _take(self, count: int) -> list[RemoteItem]:
+        return [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
+
+    def _deliver(self, item: RemoteItem, result: ItemResult) -> None:
+        if not item.key.done():
+            item.key.set_result(result)
+
+    def _post(self, callback: Callable[[], object]) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nothing waits on it
+            self._loop.call_soon_threadsafe(callback)
+
+
+def _may_finish(scope: Scope) -> bool:
+    """Return whether a call in progress may finish: its superstep ends only because a sibling has failed.
+
+    Its result is saved then, like that of a plain function, so that its work is not repeated.
+    """
+    step = innermost_superstep(scope)
+    return step is not None and step.ending and not step.closed and reason_to_refuse(scope) is None
