@@ -209,7 +209,7 @@ def test_out_of_memory_is_an_error_of_one_item(executor: Executor) -> None:
 
 
 def test_error_handlers_and_retries_work_around_the_call(executor: Executor, invoke: Any, tmp_path: Path) -> None:
-    def recover(error: NodeError) -> Any:
+    def recover(item: Any, error: NodeError) -> Any:
         return {"results": [type(error.error).__name__]}
 
     handled = fan_out(nodes.fail, executor, error_handler=recover)
@@ -226,7 +226,7 @@ def test_a_function_that_cannot_be_sent_is_refused_at_once(pool: ProcessExecutor
 
 @pytest.mark.parametrize("bad", [threading.Lock()])
 def test_inputs_and_results_that_cannot_be_sent_fail_alone(executor: Executor, invoke: Any, bad: Any) -> None:
-    def recover(error: NodeError) -> Any:
+    def recover(item: Any, error: NodeError) -> Any:
         assert isinstance(error.error, RemoteCallError)
         return {"results": ["failed"]}
 
@@ -291,7 +291,7 @@ def is_running(pid: int) -> bool:
 def test_cancelling_a_run_kills_its_calls(executor: Executor, invoke: Any, tmp_path: Path) -> None:
     control = RunControl()
     app = fan_out(nodes.block, executor)
-    canceller = threading.Thread(target=lambda: (wait_until(lambda: marks(tmp_path, 0)), control.cancel("enough")))
+    canceller = threading.Thread(target=lambda: (wait_until(lambda: marks(tmp_path, 0)), control.request_cancel("enough")))
     canceller.start()
     with pytest.raises(RunCancelled, match="enough"):
         invoke(app, {"items": items(tmp_path, 2)}, control=control)
@@ -342,7 +342,7 @@ def test_a_call_whose_worker_dies_is_executed_again(executor: Executor, invoke: 
 
 
 def test_a_call_that_always_kills_its_worker_fails_alone(executor: Executor, invoke: Any, tmp_path: Path) -> None:
-    def recover(error: NodeError) -> Any:
+    def recover(item: Any, error: NodeError) -> Any:
         assert isinstance(error.error, WorkerDied)
         assert error.error.losses == 3
         return {"results": ["died"]}
