@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from tests import remote_functions as nodes
-from tests.durability.remote_driver import COUNT, build, items
+from tests.durability.remote_driver import COUNT, build
 from tests.ray_cluster import OPTIONS, needs_ray, prepare_environment
 from tests.remote_functions import Numbers, marks
 
@@ -148,6 +148,8 @@ except WorkerDied as error:
 
 
 def test_a_killed_worker_is_reported_with_its_signal(tmp_path: Path) -> None:
-    with ProcessExecutor(1, max_resubmissions=0) as pool:
-        with pytest.raises(WorkerDied, match="it was killed by signal 9"):
-            fan_out(nodes.die_always, pool).invoke({"items": [(str(tmp_path), 3)]})
+    with (
+        ProcessExecutor(1, max_resubmissions=0) as pool,
+        pytest.raises(WorkerDied, match="it was killed by signal 9"),
+    ):
+        fan_out(nodes.die_always, pool).invoke({"items": [(str(tmp_path), 3)]})

@@ -291,7 +291,9 @@ def is_running(pid: int) -> bool:
 def test_cancelling_a_run_kills_its_calls(executor: Executor, invoke: Any, tmp_path: Path) -> None:
     control = RunControl()
     app = fan_out(nodes.block, executor)
-    canceller = threading.Thread(target=lambda: (wait_until(lambda: marks(tmp_path, 0)), control.request_cancel("enough")))
+    canceller = threading.Thread(
+        target=lambda: (wait_until(lambda: marks(tmp_path, 0)), control.request_cancel("enough"))
+    )
     canceller.start()
     with pytest.raises(RunCancelled, match="enough"):
         invoke(app, {"items": items(tmp_path, 2)}, control=control)

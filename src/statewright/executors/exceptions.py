@@ -5,7 +5,7 @@ class. Pickle cannot always do that: many exceptions cannot be pickled (they hol
 many can be pickled but not restored, because `__init__` takes other arguments than it passes on. So an exception that
 does not survive a round trip is taken apart into its class, the arguments and attributes that can be pickled, and its
 text, and is rebuilt without calling `__init__`. If not even its class can be imported, it arrives as a class of the
-same name derived from its nearest base class that can.
+same name derived from its nearest base class that can; likewise if its text would differ without what was lost.
 
 The traceback of the worker is text, as the cause of the exception: frames cannot be pickled.
 """
@@ -16,6 +16,7 @@ import pickle
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from types import MemberDescriptorType
 from typing import Any, NamedTuple
 
 
@@ -58,7 +59,7 @@ def pack_error(error: BaseException, dumps: Dumps) -> PackedError:
         return PackedError(data, b"", kind.__qualname__, kind.__module__, (), {}, text, trace)
     base = next(data for data in (_attempt(dumps, base) for base in kind.__mro__) if data is not None)
     args = tuple(value if _survives(value, dumps) else repr(value) for value in error.args)
-    attributes = {name: value for name, value in vars(error).items() if _survives(value, dumps)}
+    attributes = {name: value for name, value in _attributes_of(error).items() if _survives(value, dumps)}
     return PackedError(None, base, kind.__qualname__, kind.__module__, args, attributes, text, trace)
 
 
@@ -68,6 +69,18 @@ def unpack_error(packed: PackedError) -> BaseException:
     with suppress(Exception):  # of an exception that refuses attributes
         error.__cause__ = WorkerTraceback(packed.trace)
     return error
+
+
+def _attributes_of(error: BaseException) -> dict[str, Any]:
+    """Return the attributes of an exception, those in slots included, such as `OSError.errno`."""
+    slots = (
+        name
+        for kind in type(error).__mro__[:-1]
+        for name, member in vars(kind).items()
+        if isinstance(member, MemberDescriptorType) and not name.startswith("__")
+    )
+    values = {name: getattr(error, name, None) for name in slots}
+    return {**{name: value for name, value in values.items() if value is not None}, **vars(error)}
 
 
 def _restore(packed: PackedError) -> BaseException:
