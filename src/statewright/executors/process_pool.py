@@ -179,14 +179,25 @@ class ProcessExecutor:
                 if idle is None:
                     starting = sum(not worker.is_ready for worker in self._workers)
                     missing = min(len(self._queue) - starting, self.max_workers - len(self._workers))
-                    for _ in range(missing):
-                        self._workers.append(_Worker())
+                    self._start(missing)
                     return
                 request = idle.request = self._queue.popleft()
             dropped = [key for key in idle.known_keys if key not in self._shared]
             idle.known_keys.difference_update(dropped)
             request.on_begin()
             self._send(idle, ("run", dropped, request.function, request.payload))
+
+    def _start(self, count: int) -> None:
+        """Start workers. If the system refuses and there are none, everything that waits fails. Needs the lock."""
+        try:
+            for _ in range(count):
+                self._workers.append(_Worker())
+        except OSError as error:
+            if not self._workers:
+                failure = RemoteCallError(f"A worker process could not be started: {error}. Free resources, or resume.")
+                waiting, self._queue = self._queue, deque()
+                for request in waiting:
+                    request.on_end(failure)
 
     def _send(self, worker: _Worker, message: tuple[Any, ...]) -> None:
         try:
@@ -224,7 +235,10 @@ class ProcessExecutor:
 
     def _bury(self, worker: _Worker) -> None:
         """Remove a worker that has died, and report its chunk as lost."""
-        worker.process.join()
+        worker.process.join(JOIN_SECONDS)
+        if worker.process.exitcode is None:  # it runs without its pipe, which a node may have closed
+            worker.process.kill()
+            worker.process.join()
         worker.connection.close()
         with self._lock:
             self._workers.remove(worker)

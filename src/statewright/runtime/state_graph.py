@@ -161,8 +161,8 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
         Raises InvalidGraph with all problems. With `strict=False`, problems of the graph's shape are warnings.
         """
         interrupts = [*_as_sequence(interrupt_before), *_as_sequence(interrupt_after)]
-        used = {name for node in self.nodes.values() if (name := node.executor) is not None}
-        executors, executor_problems = _executors_of(self.nodes.values(), executors) if used else ({}, [])
+        is_distributed = any(node.executor is not None for node in self.nodes.values())
+        executors, executor_problems = _executors_of(self.nodes.values(), executors) if is_distributed else ({}, [])
         graph = self.freeze(
             strict=strict,
             name=name,

@@ -14,6 +14,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
+from statewright.errors import RemoteCallError
 from statewright.executors.dispatcher import Dispatcher, ItemResult, RemoteItem
 from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, workers
@@ -79,9 +80,14 @@ class _NodeFeed:
     def _run(self) -> None:
         step, remote = self._step, self._remote
         self._shipment = shipment = shipment_for(self._scope, remote.executor)
+        try:
+            function = remote.function_for(shipment)
+        except RemoteCallError as error:
+            self._fail_all(error)
+            return
         dispatcher = Dispatcher(
             remote.executor,
-            remote.function_for(shipment),
+            function,
             name=f"node {remote.name!r}",
             resources=remote.resources,
             take=self._take,
@@ -99,6 +105,11 @@ class _NodeFeed:
                     self._reports.get()()
             finally:
                 dispatcher.cancel_all()
+
+    def _fail_all(self, error: RemoteCallError) -> None:
+        """Give each task the error that its function cannot be sent, as if the function had raised it."""
+        while items := self._take(1):
+            self._deliver(items[0], (None, error, []))
 
     def _end(self, dispatcher: Dispatcher) -> None:
         """Send nothing more, since the superstep is ending; what is in flight may finish."""

@@ -12,8 +12,9 @@ are the fields of the state, each when a worker first looks at it.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, cast
@@ -34,6 +35,7 @@ from statewright.runtime.tasks.node_call import NodeCall
 from statewright.runtime.tasks.scope import Scope, current_scope
 from statewright.runtime.tasks.worker_host import StepFacts
 
+_lock = threading.Lock()
 _SMALL: Final = (int, float, bool, type(None))
 """Types of values that are cheaper to repeat than to refer to."""
 
@@ -148,9 +150,10 @@ class Shipment:
 
     def field(self, name: str) -> SharedValue:
         """Return a field of the state as a shared value."""
-        shared = self._fields.get(name)
-        if shared is None:
-            shared = self._fields[name] = self._executor.share(self._checkpoint.values[name])
+        with _lock:  # the nodes of a superstep are fed by several threads
+            shared = self._fields.get(name)
+            if shared is None:
+                shared = self._fields[name] = self._executor.share(self._checkpoint.values[name])
         return shared
 
     def refer_to(self, state: dict[str, Any]) -> dict[str, SharedValue]:
@@ -168,7 +171,7 @@ class Shipment:
     @property
     def shared(self) -> list[SharedValue]:
         """The values shared so far, to be kept while chunks that refer to them are in flight."""
-        return [*self._fields.values(), *self.functions.values()]
+        return [*self._fields.copy().values(), *self.functions.copy().values()]
 
     def facts_for(self, node: RemoteNode) -> StepFacts:
         """Return the facts of the superstep for one node: the config and the state only if it can ask for them."""
@@ -196,14 +199,14 @@ class Shipment:
 def shipment_for(scope: Scope, executor: Executor) -> Shipment:
     """Return the shipment of the current superstep for an executor."""
     run, checkpoint = scope.run, cast(Checkpoint, scope.checkpoint)
-    shipments = run.shipments
-    shipment = shipments.get(executor) if shipments is not None else None
-    if shipment is None or not cast(Shipment, shipment).is_for(checkpoint):
-        # Rebuilt and not changed, since tasks may look at it on several threads. Those of earlier supersteps go.
-        current = {key: value for key, value in (shipments or {}).items() if cast(Shipment, value).is_for(checkpoint)}
-        shipment = Shipment(run, checkpoint, executor)
-        run.shipments = {**current, executor: shipment}
-    return cast(Shipment, shipment)
+    with _lock:
+        shipments: Mapping[Executor, Shipment] = run.shipments or {}
+        shipment = shipments.get(executor)
+        if shipment is None or not shipment.is_for(checkpoint):
+            shipment = Shipment(run, checkpoint, executor)
+            current = {key: value for key, value in shipments.items() if value.is_for(checkpoint)}
+            run.shipments = {**current, executor: shipment}
+    return shipment
 
 
 class LoopCalls:
