@@ -247,3 +247,15 @@ def wait_at_the_start(item: tuple[str, int]) -> Any:
         while not (Path(folder) / "go").exists():
             time.sleep(0.01)
     return {"results": [number]}
+
+
+def square_and_pid(number: int) -> list[int]:
+    return [number * number, os.getpid()]
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process exists and is not a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

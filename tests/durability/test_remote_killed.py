@@ -19,7 +19,7 @@ import pytest
 from tests import remote_functions as nodes
 from tests.durability.remote_driver import COUNT, build
 from tests.ray_cluster import OPTIONS, needs_ray, prepare_environment
-from tests.remote_functions import Numbers, marks
+from tests.remote_functions import Numbers, is_running, marks
 
 from statewright import START, Send, StateGraph
 from statewright.errors import WorkerDied
@@ -34,13 +34,6 @@ def wait_until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "the condition was not met in time"
         time.sleep(0.02)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def marked(folder: Path) -> dict[int, list[int]]:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests import remote_functions as nodes
 from tests.ray_cluster import needs_ray, shared_executor
-from tests.remote_functions import Numbers, Pickled, marks
+from tests.remote_functions import Numbers, Pickled, is_running, marks
 
 from statewright import (
     END,
@@ -224,14 +224,15 @@ def test_a_function_that_cannot_be_sent_is_refused_at_once(pool: ProcessExecutor
         invoke(app, {"items": [1, 2]})
 
 
-@pytest.mark.parametrize("bad", [threading.Lock()])
-def test_inputs_and_results_that_cannot_be_sent_fail_alone(executor: Executor, invoke: Any, bad: Any) -> None:
+def test_inputs_and_results_that_cannot_be_sent_fail_alone(pool: ProcessExecutor, invoke: Any) -> None:
     def recover(item: Any, error: NodeError) -> Any:
         assert isinstance(error.error, RemoteCallError)
         return {"results": ["failed"]}
 
-    inputs = fan_out(nodes.square, executor, error_handler=recover)
-    assert invoke(inputs, {"items": [2, bad, 3]})["results"] == [4, 9, "failed"]
+    inputs = fan_out(nodes.square, pool, error_handler=recover)
+    assert invoke(inputs, {"items": [2, threading.Lock(), 3]})["results"] == [4, 9, "failed"]
+    results = fan_out(nodes.return_unpicklable, pool, error_handler=recover)
+    assert invoke(results, {"items": [2, "bad", 3]})["results"] == [2, 3, "failed"]
 
 
 # -- policies
@@ -278,14 +279,6 @@ def test_a_limit_on_concurrency_holds_across_processes(executor: Executor, invok
 
 
 # -- the end of runs and workers
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
 
 
 def test_cancelling_a_run_kills_its_calls(executor: Executor, invoke: Any, tmp_path: Path) -> None:

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
@@ -24,10 +22,10 @@ from statewright.checkpoint import NO_ARG, Checkpoint
 from statewright.clock import SystemClock
 from statewright.errors import add_note
 from statewright.executors.chunks import ChunkSizes
-from statewright.executors.dispatcher import Dispatcher, ItemResult, RemoteItem
+from statewright.executors.dispatcher import ItemResult
+from statewright.executors.loop_calls import LoopCalls
 from statewright.executors.port import Executor, SharedValue, pickling_error
 from statewright.graph import Node, Parameters, is_coroutine_function
-from statewright.runtime.concurrency.worker_threads import workers
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.context import RuntimeHost
 from statewright.runtime.tasks.liveness import innermost_superstep, reason_to_refuse
@@ -103,8 +101,12 @@ class RemoteNode:
         """Call the node in a worker: the `acall` of its NodeProgram."""
         scope = cast(Scope, current_scope())
         loop = asyncio.get_running_loop()
-        calls = shipment_for(scope, self.executor).calls_of(self, loop)
-        result = await calls.call(scope, state)
+        shipment, attempt = shipment_for(scope, self.executor), scope.attempt
+        result = await shipment.calls_of(self, loop).call(
+            self.item_for(scope, state, shipment),
+            on_begin=attempt.on_begin if attempt is not None else None,
+            may_finish=partial(_may_finish, scope),
+        )
         return self.settle_result(scope, result)
 
     def settle_result(self, scope: Scope, result: ItemResult) -> Any:
@@ -192,7 +194,15 @@ class Shipment:
         """Return the calls of a node that are awaited on an event loop."""
         key = (node.name, loop)
         if key not in self._calls:
-            self._calls[key] = LoopCalls(node, self, loop)
+            self._calls[key] = LoopCalls(
+                node.executor,
+                node.function_for(self),
+                loop,
+                name=f"node {node.name!r}",
+                resources=node.resources,
+                sizes=node.sizes,
+                shared=lambda: self.shared,
+            )
         return self._calls[key]
 
 
@@ -207,85 +217,6 @@ def shipment_for(scope: Scope, executor: Executor) -> Shipment:
             current = {key: value for key, value in shipments.items() if value.is_for(checkpoint)}
             run.shipments = {**current, executor: shipment}
     return shipment
-
-
-class LoopCalls:
-    """Calls of one node that coroutines await on an event loop. Those that wait together are sent together."""
-
-    __slots__ = ("_cancelled", "_dispatcher", "_is_scheduled", "_loop", "_node", "_shipment", "_waiting")
-
-    def __init__(self, node: RemoteNode, shipment: Shipment, loop: asyncio.AbstractEventLoop) -> None:
-        self._node = node
-        self._shipment = shipment
-        self._loop = loop
-        self._waiting: deque[RemoteItem] = deque()
-        self._cancelled: set[RemoteItem] = set()
-        self._is_scheduled = False
-        self._dispatcher = Dispatcher(
-            node.executor,
-            node.function_for(shipment),
-            name=f"node {node.name!r}",
-            resources=node.resources,
-            take=self._take,
-            unsent=lambda: len(self._waiting),
-            deliver=self._deliver,
-            post=self._post,
-            shared=lambda: shipment.shared,
-            sizes=node.sizes,
-        )
-
-    async def call(self, scope: Scope, state: Any) -> ItemResult:
-        """Return the result of one call of the node."""
-        future: asyncio.Future[ItemResult] = self._loop.create_future()
-        attempt = scope.attempt
-        begin = attempt.on_begin if attempt is not None else None
-        argument = self._node.item_for(scope, state, self._shipment)
-        item = RemoteItem(future, argument, is_lone=begin is not None, on_begin=begin)
-        self._waiting.append(item)
-        self._schedule()
-        try:
-            while not future.done():
-                try:
-                    await asyncio.wait([future])  # does not cancel the future, so that the wait can be resumed
-                except asyncio.CancelledError:
-                    if item.chunk is None or not _may_finish(scope):
-                        raise
-        except GeneratorExit:  # the coroutine was dropped, maybe in a finaliser
-            workers.hand_over(partial(self._post, partial(self._cancel, item)))
-            raise
-        except BaseException:
-            self._cancel(item)
-            raise
-        return future.result()
-
-    def _schedule(self) -> None:
-        """Send what waits in the next iteration of the loop, when the other coroutines have added their calls."""
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._loop.call_soon(self._feed)
-
-    def _feed(self) -> None:
-        self._is_scheduled = False
-        if self._cancelled:
-            cancelled, self._cancelled = self._cancelled, set()
-            self._waiting = deque(item for item in self._waiting if item not in cancelled)
-            self._dispatcher.cancel(cancelled)
-        self._dispatcher.feed()
-
-    def _cancel(self, item: RemoteItem) -> None:
-        self._cancelled.add(item)
-        self._schedule()
-
-    def _take(self, count: int) -> list[RemoteItem]:
-        return [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
-
-    def _deliver(self, item: RemoteItem, result: ItemResult) -> None:
-        if not item.key.done():
-            item.key.set_result(result)
-
-    def _post(self, callback: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nothing waits on it
-            self._loop.call_soon_threadsafe(callback)
 
 
 def _may_finish(scope: Scope) -> bool:
