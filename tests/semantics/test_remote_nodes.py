@@ -246,6 +246,14 @@ def test_a_call_that_times_out_is_killed(executor: Executor, invoke: Any, tmp_pa
     wait_until(lambda: not is_running(pid))
 
 
+def test_the_timeout_of_a_send_holds_in_another_process(executor: Executor, invoke: Any, tmp_path: Path) -> None:
+    graph = StateGraph(Numbers).add_node("begin", lambda state: None).add_node("work", nodes.block, executor="pool")
+    graph.add_edge(START, "begin")
+    graph.add_conditional_edges("begin", lambda state: [Send("work", (str(tmp_path), 0), timeout=0.5)], ["work"])
+    with pytest.raises(NodeTimeoutError):
+        invoke(graph.compile(executors={"pool": executor}), {})
+
+
 def test_the_time_in_a_queue_does_not_count_against_a_timeout(pool: ProcessExecutor, tmp_path: Path) -> None:
     with ProcessExecutor(1) as single:
         blocked = threading.Thread(target=fan_out(nodes.block, single).invoke, args=({"items": items(tmp_path, 1)},))
@@ -281,9 +289,13 @@ def test_a_limit_on_concurrency_holds_across_processes(executor: Executor, invok
 # -- the end of runs and workers
 
 
-def test_cancelling_a_run_kills_its_calls(executor: Executor, invoke: Any, tmp_path: Path) -> None:
+ROUTES = pytest.mark.parametrize("policies", [{}, {"retry_policy": RetryPolicy()}], ids=["in chunks", "by attempts"])
+
+
+@ROUTES
+def test_cancelling_a_run_kills_its_calls(executor: Executor, invoke: Any, tmp_path: Path, policies: Any) -> None:
     control = RunControl()
-    app = fan_out(nodes.block, executor)
+    app = fan_out(nodes.block, executor, **policies)
     canceller = threading.Thread(
         target=lambda: (wait_until(lambda: marks(tmp_path, 0)), control.request_cancel("enough"))
     )
@@ -295,9 +307,12 @@ def test_cancelling_a_run_kills_its_calls(executor: Executor, invoke: Any, tmp_p
     wait_until(lambda: not is_running(pid))
 
 
-def test_a_call_in_progress_may_finish_when_a_sibling_fails(executor: Executor, invoke: Any, tmp_path: Path) -> None:
+@ROUTES
+def test_a_call_in_progress_may_finish_when_a_sibling_fails(
+    executor: Executor, invoke: Any, tmp_path: Path, policies: Any
+) -> None:
     saver = InMemorySaver()
-    app = fan_out(nodes.fail_when_told, executor, checkpointer=saver)
+    app = fan_out(nodes.fail_when_told, executor, checkpointer=saver, **policies)
 
     def release() -> None:
         wait_until(lambda: has_failed(saver))
@@ -330,8 +345,11 @@ def test_results_are_saved_while_other_calls_run(executor: Executor, tmp_path: P
         thread.join()
 
 
-def test_a_call_whose_worker_dies_is_executed_again(executor: Executor, invoke: Any, tmp_path: Path) -> None:
-    app = fan_out(nodes.die_once, executor)
+@ROUTES
+def test_a_call_whose_worker_dies_is_executed_again(
+    executor: Executor, invoke: Any, tmp_path: Path, policies: Any
+) -> None:
+    app = fan_out(nodes.die_once, executor, **policies)
     assert invoke(app, {"items": items(tmp_path, 30)})["results"] == list(range(30))
     assert len(marks(tmp_path, 3)) == 2
 

@@ -21,7 +21,7 @@ def _never() -> bool:
 class LoopCalls:
     """The calls of one function on one event loop, the home of their dispatcher."""
 
-    __slots__ = ("_cancelled", "_dispatcher", "_is_scheduled", "_loop", "_waiting")
+    __slots__ = ("_cancelled", "_dispatcher", "_executor", "_is_scheduled", "_loop", "_waiting")
 
     def __init__(
         self,
@@ -35,6 +35,7 @@ class LoopCalls:
         shared: Callable[[], Iterable[SharedValue]] = tuple,
     ) -> None:
         """See `Dispatcher`."""
+        self._executor = executor
         self._loop = loop
         self._waiting: deque[RemoteItem] = deque()
         self._cancelled: set[RemoteItem] = set()
@@ -60,6 +61,8 @@ class LoopCalls:
         With `on_begin`, which is called when a worker begins with it, the call is sent alone. When the coroutine is
         cancelled, the call is too; one that is in progress continues if `may_finish()` is true.
         """
+        if not self._executor.is_connected:
+            await asyncio.to_thread(self._executor.connect)
         future: asyncio.Future[ItemResult] = self._loop.create_future()
         item = RemoteItem(future, argument, is_lone=on_begin is not None, on_begin=on_begin)
         self._waiting.append(item)

@@ -58,6 +58,15 @@ class Executor(Protocol):
         """How often a call is sent again after its worker has died with it."""
         ...
 
+    @property
+    def is_connected(self) -> bool:
+        """True if the other methods return soon. Otherwise event loops call `connect` on a thread first."""
+        ...
+
+    def connect(self) -> None:
+        """Establish the connection to the workers, which may take seconds. Done by the other methods if necessary."""
+        ...
+
     def find_problems(self, resources: Mapping[str, float]) -> Iterable[str]:
         """Yield the reasons why no worker can ever have these resources, as sentences."""
         ...

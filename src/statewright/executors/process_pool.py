@@ -80,6 +80,13 @@ class ProcessExecutor:
 
     # -- the port
 
+    @property
+    def is_connected(self) -> bool:
+        return True  # workers start in the background
+
+    def connect(self) -> None:
+        pass
+
     def find_problems(self, resources: Mapping[str, float]) -> Iterable[str]:
         for name, amount in resources.items():
             if name != "cpu":

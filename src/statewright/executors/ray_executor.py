@@ -47,7 +47,7 @@ class RayExecutor:
     of a new one. `init` are further arguments of `ray.init`, and `options` those of each task (`runtime_env`,
     `scheduling_strategy` and so on). The `resources` of a node are `cpu` (1 by default), `gpu`, `memory` in bytes, and
     custom resources of the cluster. `max_resubmissions` is how often a call is sent again after its worker has died.
-    Raises MissingLibrary if Ray is not installed.
+    Raises MissingLibrary if Ray is not installed, and InvalidConfig for options that belong to nodes.
     """
 
     def __init__(
@@ -58,15 +58,15 @@ class RayExecutor:
         options: Mapping[str, Any] | None = None,
         max_resubmissions: int = 3,
     ) -> None:
-        if find_spec("ray") is None:
-            with optional("RayExecutor needs", extra="ray"):
-                raise ModuleNotFoundError("No module named 'ray'", name="ray")
         owned = sorted({"num_cpus", "num_gpus", "resources", "max_retries", "retry_exceptions"} & set(options or ()))
         if owned:
             raise InvalidConfig(
                 f"options= has {', '.join(owned)}. Give the resources to the nodes: "
                 f"add_node(..., resources={{'cpu': 2, 'gpu': 1}}); repetitions are decided by max_resubmissions."
             )
+        if find_spec("ray") is None:
+            with optional("RayExecutor needs", extra="ray"):
+                raise ModuleNotFoundError("No module named 'ray'", name="ray")
         self.max_resubmissions = max_resubmissions
         self._address = address
         self._init = {"ignore_reinit_error": True, **(init or {})}
@@ -81,6 +81,13 @@ class RayExecutor:
         """When the resources of the cluster were asked for, and the answer."""
 
     # -- the port
+
+    @property
+    def is_connected(self) -> bool:
+        return self._ray is not None and bool(self._ray.is_initialized())
+
+    def connect(self) -> None:
+        self._connected()
 
     def find_problems(self, resources: Mapping[str, float]) -> Iterable[str]:
         return ()  # a cluster may grow

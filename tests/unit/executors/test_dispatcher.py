@@ -37,12 +37,15 @@ class ManualExecutor:
     """Executes a chunk when the test calls `run`, or loses it."""
 
     max_resubmissions = 2
+    is_connected = True
 
     def __init__(self, workers: int = 2) -> None:
         self.workers = workers
         self.requests: list[ChunkRequest] = []
         self.cancelled: list[ChunkRequest] = []
         self._keys = itertools.count()
+
+    def connect(self) -> None: ...
 
     def find_problems(self, resources: Mapping[str, float]) -> tuple[str, ...]:
         return ()

@@ -35,7 +35,10 @@ class NodeCall:
         self.is_coroutine = is_coroutine
 
     def __call__(self, item: tuple[Any, dict[str, SharedValue] | None, Any], effects: list[Any]) -> Any:
-        """Call the function in a worker. `item` is its input, fields of the input to fetch, and the ids of the task."""
+        """Call the function in a worker.
+
+        `item` is its input, fields of the input to fetch, and the ids and the error of the task if it takes services.
+        """
         state, fields, extra = item
         if fields:
             state = {name: fields[name].get() if name in fields else value for name, value in state.items()}
@@ -50,13 +53,14 @@ class NodeCall:
 
     def _service(self, kind: str, extra: Any, effects: list[Any]) -> Any:
         assert self.facts is not None
+        info, error = extra
         if kind == "runtime":
-            return Runtime(WorkerHost(self.facts, extra, effects))
+            return Runtime(WorkerHost(self.facts, info, effects))
         if kind == "writer":
             return writer_into(effects, self.facts)
         if kind == "config":
             return self.facts.config
-        return extra  # the error
+        return error
 
     def __reduce__(self) -> Any:
         return _restore_call, tuple(getattr(self, name) for name in sorted(self.__slots__))

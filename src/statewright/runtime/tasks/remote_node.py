@@ -25,7 +25,7 @@ from statewright.executors.chunks import ChunkSizes
 from statewright.executors.dispatcher import ItemResult
 from statewright.executors.loop_calls import LoopCalls
 from statewright.executors.port import Executor, SharedValue, pickling_error
-from statewright.graph import Node, Parameters, is_coroutine_function
+from statewright.graph import Node, NodeError, Parameters, is_coroutine_function
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.context import RuntimeHost
 from statewright.runtime.tasks.liveness import innermost_superstep, reason_to_refuse
@@ -89,13 +89,11 @@ class RemoteNode:
             # Several tasks of this superstep may read the state: its fields are sent once for all of them.
             fields = shipment.refer_to(cast("dict[str, Any]", state))
             state = {name: None if name in fields else value for name, value in cast("dict[str, Any]", state).items()}
-        extra: Any = None
-        for _, kind in self.injected:
-            if kind == "runtime":
-                extra = RuntimeHost(scope).execution_info
-            elif kind == "error":
-                extra = task.arg if task is not None and task.arg is not NO_ARG else None
-        return state, fields, extra
+        if not self.injected:
+            return state, fields, None
+        info = RuntimeHost(scope).execution_info if any(kind == "runtime" for _, kind in self.injected) else None
+        error = task.arg if task is not None and isinstance(task.arg, NodeError) else None
+        return state, fields, (info, error)
 
     async def acall(self, state: Any) -> Any:
         """Call the node in a worker: the `acall` of its NodeProgram."""
