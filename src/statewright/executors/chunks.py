@@ -14,7 +14,7 @@ TARGET_SECONDS: Final = 0.1
 """The desired duration of a chunk: a hundred times what it costs to send one."""
 TARGET_BYTES: Final = 8 * 1024 * 1024
 """The desired size of the calls in a chunk."""
-MAX_ITEMS: Final = 5000
+MAX_ITEMS: Final = 2000
 GROWTH: Final = 8
 """The largest factor between successive chunk sizes: the first calls are not typical, since they import modules."""
 ROUNDS_LEFT: Final = 2

@@ -36,14 +36,19 @@ def is_sent_in_chunks(run: Run, node: NodeProgram) -> bool:
 
 def start_in_chunks(step: Superstep, lanes: Lanes) -> Lanes:
     """Start the tasks that can be sent in chunks, and return the lanes of the others."""
-    nodes, tasks = step.nodes, step.tasks
-    by_node: dict[str, list[int]] = {}
+    nodes, tasks, candidates = step.nodes, step.tasks, lanes.get("loop", ())
+    names = dict.fromkeys(tasks[index].node for index in candidates)
+    if len(names) == 1:  # the range of a wide fan-out, of which a list would cost as much memory as the tasks
+        indices_by_name: dict[str, Sequence[int]] = dict.fromkeys(names, candidates)
+    else:
+        indices_by_name = {name: [index for index in candidates if tasks[index].node == name] for name in names}
     others: list[int] = []
-    for index in lanes.get("loop", ()):
-        node = nodes[tasks[index].node]
-        (by_node.setdefault(node.name, []) if is_sent_in_chunks(step.run, node) else others).append(index)
-    for name, indices in by_node.items():
-        workers.submit(_NodeFeed(step, nodes[name], indices))
+    for name, indices in indices_by_name.items():
+        if is_sent_in_chunks(step.run, nodes[name]):
+            workers.submit(_NodeFeed(step, nodes[name], indices))
+        else:
+            others += indices
+    others.sort()
     remaining: dict[Lane, Sequence[int]] = {lane: indices for lane, indices in lanes.items() if lane != "loop"}
     if others:
         remaining["loop"] = others
