@@ -196,6 +196,11 @@ def block(item: tuple[str, int]) -> Any:
     return {"results": [number]}
 
 
+def stream_and_block(item: tuple[str, int], writer: Any) -> Any:
+    writer(f"item {item[1]}")
+    return block(item)
+
+
 def fail_when_told(item: tuple[str, int]) -> Any:
     """Mark the call. Item 1 fails once item 0 has begun; item 0 ends once a file `go` exists."""
     folder, number = item

@@ -308,6 +308,37 @@ def test_cancelling_a_run_kills_its_calls(executor: Executor, invoke: Any, tmp_p
 
 
 @ROUTES
+def test_dropping_a_stream_kills_its_calls(executor: Executor, tmp_path: Path, policies: Any) -> None:
+    app = fan_out(nodes.stream_and_block, executor, **policies)
+    parts = app.stream({"items": items(tmp_path, 2)}, stream_mode="custom")
+    assert next(parts) == "item 1"
+    wait_until(lambda: marks(tmp_path, 0))
+    parts.close()
+    (pid,) = set(marks(tmp_path, 0))
+    wait_until(lambda: not is_running(pid))
+
+
+@ROUTES
+@pytest.mark.parametrize("number", [1, 2])
+def test_cancelling_the_coroutine_of_a_run_kills_its_calls(
+    executor: Executor, tmp_path: Path, number: int, policies: Any
+) -> None:
+    async def cancel() -> None:
+        task = asyncio.create_task(
+            fan_out(nodes.block, executor, **policies).ainvoke({"items": items(tmp_path, number)})
+        )
+        while not marks(tmp_path, 0):
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(asyncio.wait_for(cancel(), SECONDS))
+    (pid,) = set(marks(tmp_path, 0))
+    wait_until(lambda: not is_running(pid))
+
+
+@ROUTES
 def test_a_call_in_progress_may_finish_when_a_sibling_fails(
     executor: Executor, invoke: Any, tmp_path: Path, policies: Any
 ) -> None:

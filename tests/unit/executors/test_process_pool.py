@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import queue
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -101,6 +102,19 @@ def test_a_worker_that_exits_is_reported_with_its_code_and_replaced(pool: Proces
     assert "it exited with code 3" in str(error)
     calls.submit("pid")
     assert calls.values() == pool.worker_ids
+
+
+def test_a_worker_that_dies_while_it_is_idle_is_replaced(pool: ProcessExecutor) -> None:
+    calls = Calls(pool)
+    calls.submit("pid")
+    (pid,) = calls.values()
+    os.kill(pid, signal.SIGKILL)
+    values: list[Any] = []
+    while not values:  # the pool may give the next chunk to the worker before it notices; a dispatcher repeats it
+        calls.submit("pid")
+        end = calls.ends.get(timeout=SECONDS)
+        values = [] if isinstance(end, WorkerDied) else [reply.value for reply in pickle.loads(end).replies]
+    assert values != [pid]
 
 
 def test_a_chunk_that_cannot_be_loaded_fails_with_the_error_of_the_worker(pool: ProcessExecutor) -> None:
