@@ -396,6 +396,16 @@ def test_a_call_that_always_kills_its_worker_fails_alone(executor: Executor, inv
     assert invoke(app, {"items": items(tmp_path, 30)})["results"] == [*expected, "died"]
 
 
+@ROUTES
+def test_a_pool_that_is_closed_during_a_run_fails_its_calls(invoke: Any, tmp_path: Path, policies: Any) -> None:
+    pool = ProcessExecutor(1)
+    closer = threading.Thread(target=lambda: (wait_until(lambda: marks(tmp_path, 0)), pool.close()))
+    closer.start()
+    with pytest.raises(RemoteCallError, match="was closed"):
+        invoke(fan_out(nodes.block, pool, **policies), {"items": items(tmp_path, 20)})
+    closer.join()
+
+
 # -- mistakes that are found when a graph is compiled
 
 

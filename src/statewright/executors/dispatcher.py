@@ -110,7 +110,11 @@ class Dispatcher:
 
     def feed(self) -> None:
         """Send calls while there is room."""
-        workers = self._executor.capacity(self._resources)
+        try:
+            workers = self._executor.capacity(self._resources)
+        except Exception as error:  # the connection to the workers is lost
+            self._fail_unsent(error)
+            return
         while not self._is_stopped and len(self._in_flight) < workers * 2:
             items = self._next_items(workers)
             if not items:
@@ -149,7 +153,19 @@ class Dispatcher:
         for item in items:
             item.chunk = chunk
         self._in_flight.add(chunk)
-        self._executor.submit(chunk.request)
+        try:
+            self._executor.submit(chunk.request)
+        except Exception as error:
+            self._in_flight.discard(chunk)
+            for item in items:
+                item.chunk = None
+                self._deliver(item, (None, error, []))
+
+    def _fail_unsent(self, error: Exception) -> None:
+        """Give all calls that were not sent an error: without a result their callers would wait forever."""
+        while items := self._repeated.popleft() if self._repeated else self._take(1):
+            for item in items:
+                self._deliver(item, (None, error, []))
 
     def _pickle(self, items: list[RemoteItem]) -> bytes | None:
         """Return the calls as bytes. Those that cannot be pickled are removed and fail; return None if none is left."""

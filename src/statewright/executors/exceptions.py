@@ -19,6 +19,8 @@ from contextlib import suppress
 from types import MemberDescriptorType
 from typing import Any, NamedTuple
 
+from statewright.errors import add_note
+
 
 class WorkerTraceback(Exception):  # not an error of its own, but the origin of one
     """The traceback of an exception in its worker process."""
@@ -66,6 +68,7 @@ def pack_error(error: BaseException, dumps: Dumps) -> PackedError:
 def unpack_error(packed: PackedError) -> BaseException:
     """Return the exception, with the traceback of the worker as its cause."""
     error = _restore(packed)
+    add_note(error, "in a worker process")
     with suppress(Exception):  # of an exception that refuses attributes
         error.__cause__ = WorkerTraceback(packed.trace)
     return error

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from statewright.errors import InvalidConfig, add_note, suggestion
+from statewright.errors import InvalidConfig, suggestion
 from statewright.executors.chunks import ChunkSizes
 from statewright.executors.defaults import DEFAULT_NAMES, default_executor
 from statewright.executors.loop_calls import LoopCalls
@@ -60,7 +60,6 @@ class RemoteFunction(Generic[P, R]):
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         value, error, _ = await self._calls_here().call((args, kwargs))
         if error is not None:
-            add_note(error, f"in a worker process of {type(self._executor).__name__}")
             raise error
         return value
 

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
+
 from statewright.errors import RemoteCallError, WorkerDied
 from statewright.executors.chunks import ChunkSizes
 from statewright.executors.dispatcher import Dispatcher, RemoteItem
@@ -170,6 +172,29 @@ def test_a_chunk_that_could_not_be_executed_fails_all_its_calls() -> None:
     fan = Fan(executor, [1, 2], size=2)
     executor.requests.pop(0).on_end(ImportError("no module"))
     assert [type(error) for _, error, _ in fan.results.values()] == [ImportError, ImportError]
+
+
+class BrokenExecutor(ManualExecutor):
+    """Loses its connection before it submits a chunk, or before it is asked for its capacity."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__()
+        self._method = method
+
+    def capacity(self, resources: Mapping[str, float]) -> int:
+        if self._method == "capacity":
+            raise ConnectionError("lost")
+        return super().capacity(resources)
+
+    def submit(self, request: ChunkRequest) -> None:
+        raise ConnectionError("lost")
+
+
+@pytest.mark.parametrize("method", ["capacity", "submit"])
+def test_without_a_connection_every_call_fails(method: str) -> None:
+    fan = Fan(BrokenExecutor(method), [1, 2, 3])
+    assert [type(error) for _, error, _ in fan.results.values()] == [ConnectionError] * 3
+    assert not fan.dispatcher.has_in_flight
 
 
 def test_calls_that_cannot_be_pickled_fail_and_the_others_are_sent() -> None:

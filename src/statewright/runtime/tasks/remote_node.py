@@ -20,7 +20,6 @@ from typing import Any, Final, cast
 from statewright.channels import CONTAINERS
 from statewright.checkpoint import NO_ARG, Checkpoint
 from statewright.clock import SystemClock
-from statewright.errors import add_note
 from statewright.executors.chunks import ChunkSizes
 from statewright.executors.dispatcher import ItemResult
 from statewright.executors.loop_calls import LoopCalls
@@ -113,7 +112,6 @@ class RemoteNode:
         if effects:
             perform_effects(scope, effects)
         if error is not None:
-            add_note(error, f"in a worker process of {type(self.executor).__name__}")
             raise error
         return value
 
