@@ -63,24 +63,26 @@ class LoopCalls:
         """
         if not self._executor.is_connected:
             await asyncio.to_thread(self._executor.connect)
-        future: asyncio.Future[ItemResult] = self._loop.create_future()
-        item = RemoteItem(future, argument, is_lone=on_begin is not None, on_begin=on_begin)
+        item = RemoteItem(self._loop.create_future(), argument, is_lone=on_begin is not None, on_begin=on_begin)
         self._waiting.append(item)
         self._schedule()
         try:
-            while not future.done():
+            while True:
+                future: asyncio.Future[ItemResult] = item.key
                 try:
-                    await asyncio.wait([future])  # does not cancel the future, so that the wait can be resumed
+                    return await future
                 except asyncio.CancelledError:
-                    if item.chunk is None or not may_finish():
+                    has_result = future.done() and not future.cancelled()
+                    if not (has_result or item.chunk is not None) or not may_finish():
                         raise
+                    if not has_result:
+                        item.key = self._loop.create_future()  # the cancellation has cancelled the other one
         except GeneratorExit:  # the coroutine was dropped, maybe in a finaliser and on another thread
             self._post(partial(self._cancel, item))
             raise
         except BaseException:
             self._cancel(item)
             raise
-        return future.result()
 
     def _schedule(self) -> None:
         """Send what waits in the next iteration of the loop, when the other coroutines have added their calls."""
