@@ -20,6 +20,8 @@ GROWTH: Final = 8
 ROUNDS_LEFT: Final = 2
 """The last calls are divided so that each worker gets about this many more chunks, and all end at about the same time.
 """
+LEAST_SECONDS: Final = 0.01
+"""The duration below which chunks are not divided for that: it would cost more than the time at stake."""
 
 
 class ChunkSizes:
@@ -51,4 +53,5 @@ class ChunkSizes:
         size = min(TARGET_SECONDS / max(self._seconds, 1e-7), self._largest * GROWTH, MAX_ITEMS)
         if self._bytes > 0:
             size = min(size, TARGET_BYTES / self._bytes)
-        return max(1, int(min(size, unsent / (workers * ROUNDS_LEFT))))
+        share = unsent / (workers * ROUNDS_LEFT)
+        return max(1, int(min(size, max(share, LEAST_SECONDS / max(self._seconds, 1e-7)))))

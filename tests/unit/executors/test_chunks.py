@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statewright.executors.chunks import MAX_ITEMS, ROUNDS_LEFT, TARGET_BYTES, TARGET_SECONDS, ChunkSizes
+from statewright.executors.chunks import LEAST_SECONDS, MAX_ITEMS, ROUNDS_LEFT, TARGET_BYTES, TARGET_SECONDS, ChunkSizes
 
 
 def measured(seconds: float, *, rounds: int = 20, workers: int = 4) -> ChunkSizes:
@@ -42,7 +42,11 @@ def test_large_inputs_make_small_chunks() -> None:
 
 
 def test_the_last_calls_are_divided_among_the_workers() -> None:
-    assert measured(0.0001).next_size(4, 80) == 80 // (4 * ROUNDS_LEFT)
+    assert measured(0.001).next_size(4, 160) == 160 // (4 * ROUNDS_LEFT)
+
+
+def test_the_last_calls_are_not_divided_into_chunks_that_cost_more_than_they_save() -> None:
+    assert measured(0.001).next_size(4, 8) == round(LEAST_SECONDS / 0.001)
 
 
 def test_one_slow_chunk_does_not_decide_alone() -> None:
