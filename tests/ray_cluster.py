@@ -21,7 +21,6 @@ ADDRESS = "127.0.0.1"
 needs_ray = pytest.mark.skipif(
     not HAS_RAY and os.environ.get("CI") != "true", reason="Ray is not installed: pip install 'statewright[ray]'"
 )
-IGNORED_WARNINGS = "ignore::Warning:ray"
 
 
 def prepare_environment() -> None:
