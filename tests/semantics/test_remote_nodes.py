@@ -40,6 +40,7 @@ from statewright.errors import (
     WorkerDied,
 )
 from statewright.executors import Executor, ProcessExecutor
+from statewright.testing import FakeClock
 
 pytestmark = [pytest.mark.filterwarnings("ignore::Warning:ray"), pytest.mark.filterwarnings("ignore:.*SIGTERM.*")]
 SECONDS = 60.0
@@ -68,7 +69,7 @@ def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
 def fan_out(function: Any, executor: Executor | None, **options: Any) -> Any:
     """Return a graph that sends each item to a node, which runs on an executor unless that is None."""
     compile_options = {
-        name: options.pop(name) for name in ("checkpointer", "cache", "budget", "sibling_grace") if name in options
+        name: options.pop(name) for name in ("checkpointer", "cache", "budget", "clock") if name in options
     }
     graph = StateGraph(Numbers)
     graph.add_node("begin", lambda state: None)
@@ -238,33 +239,52 @@ def test_inputs_and_results_that_cannot_be_sent_fail_alone(pool: ProcessExecutor
 # -- policies
 
 
-def test_a_call_that_times_out_is_killed(executor: Executor, invoke: Any, tmp_path: Path) -> None:
-    app = fan_out(nodes.block, executor, timeout=1.0)
-    with pytest.raises(NodeTimeoutError):
-        invoke(app, {"items": items(tmp_path, 1)})
-    (pid,) = marks(tmp_path, 0)
+def expect_timeout(invoke: Any, app: Any, clock: FakeClock, folder: Path, state: Any) -> None:
+    """Run a graph whose call blocks, and let its time pass once it has begun."""
+    ended = threading.Event()
+
+    def pass_time() -> None:
+        wait_until(lambda: marks(folder, 0))
+        while not ended.wait(0.05):  # again, since the timer may be set a moment after the call has begun
+            clock.advance(60)
+
+    passing = threading.Thread(target=pass_time)
+    passing.start()
+    try:
+        with pytest.raises(NodeTimeoutError):
+            invoke(app, state)
+    finally:
+        ended.set()
+        passing.join()
+    (pid,) = marks(folder, 0)
     wait_until(lambda: not is_running(pid))
+
+
+def test_a_call_that_times_out_is_killed(executor: Executor, invoke: Any, tmp_path: Path) -> None:
+    clock = FakeClock()
+    app = fan_out(nodes.block, executor, timeout=50, clock=clock)
+    expect_timeout(invoke, app, clock, tmp_path, {"items": items(tmp_path, 1)})
 
 
 def test_the_timeout_of_a_send_holds_in_another_process(executor: Executor, invoke: Any, tmp_path: Path) -> None:
     graph = StateGraph(Numbers).add_node("begin", lambda state: None).add_node("work", nodes.block, executor="pool")
     graph.add_edge(START, "begin")
-    graph.add_conditional_edges("begin", lambda state: [Send("work", (str(tmp_path), 0), timeout=0.5)], ["work"])
-    with pytest.raises(NodeTimeoutError):
-        invoke(graph.compile(executors={"pool": executor}), {})
+    graph.add_conditional_edges("begin", lambda state: [Send("work", (str(tmp_path), 0), timeout=50)], ["work"])
+    clock = FakeClock()
+    expect_timeout(invoke, graph.compile(executors={"pool": executor}, clock=clock), clock, tmp_path, {})
 
 
-def test_the_time_in_a_queue_does_not_count_against_a_timeout(pool: ProcessExecutor, tmp_path: Path) -> None:
+def test_the_time_in_a_queue_does_not_count_against_a_timeout(tmp_path: Path) -> None:
+    clock, results = FakeClock(), list[Any]()
     with ProcessExecutor(1) as single:
         blocked = threading.Thread(target=fan_out(nodes.block, single).invoke, args=({"items": items(tmp_path, 1)},))
         blocked.start()
         wait_until(lambda: marks(tmp_path, 0))
-        results: list[Any] = []
-        app = fan_out(nodes.square, single, timeout=2.0)
+        app = fan_out(nodes.square, single, timeout=50, clock=clock)
         waiting = threading.Thread(target=lambda: results.append(app.invoke({"items": [5]})["results"]))
         waiting.start()
-        waiting.join(3.0)
-        assert results == []
+        wait_until(lambda: single.queue_length == 1)
+        clock.advance(60)
         (tmp_path / "go").touch()
         waiting.join(SECONDS)
         blocked.join(SECONDS)

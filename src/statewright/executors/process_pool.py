@@ -149,6 +149,12 @@ class ProcessExecutor:
         with self._lock:
             return [worker.process.pid for worker in self._workers if worker.process.pid is not None]
 
+    @property
+    def queue_length(self) -> int:
+        """The number of chunks that wait for a worker."""
+        with self._lock:
+            return len(self._queue)
+
     # -- the manager
 
     def _wake(self) -> None:
