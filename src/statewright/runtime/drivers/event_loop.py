@@ -24,7 +24,7 @@ from statewright.checkpoint import Checkpoint, Task
 from statewright.clock import Timer
 from statewright.errors import LeaseLost
 from statewright.futures import is_future
-from statewright.ids import draw_checkpoint_id
+from statewright.ids import new_checkpoint_id
 from statewright.runtime.concurrency.asyncio_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.concurrency.control import RunControl
 from statewright.runtime.concurrency.executors import InlineExecutor, ThreadExecutor
@@ -118,7 +118,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
                     reply, cancelled = await _end_calls(run, effect, reply, cancelled)
                 run.closed_step = effect.checkpoint.step
                 try:
-                    reply = (reply, draw_checkpoint_id(), run.ports.clock.now()) if saves else (reply, None, None)
+                    reply = (reply, new_checkpoint_id(), run.ports.clock.now()) if saves else (reply, None, None)
                 except Exception as error:  # raised by the clock
                     reply, error_to_throw = None, error
             else:
@@ -266,7 +266,7 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
     cancellation: asyncio.CancelledError | None = None
     try:
         if type(effect) is Stamp:
-            return (draw_checkpoint_id(), run.ports.clock.now()), None, None
+            return (new_checkpoint_id(), run.ports.clock.now()), None, None
         if type(effect) is Emit:
             return run.emitter.emit(effect.event) if run.emitter is not None else None, None, None
         if type(effect) is SaveCallers:

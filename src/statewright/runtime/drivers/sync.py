@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from statewright.clock import wait_until
 from statewright.errors import LeaseLost, add_note
 from statewright.futures import SafeEvent
-from statewright.ids import draw_checkpoint_id
+from statewright.ids import new_checkpoint_id
 from statewright.runtime.concurrency.control import RunControl
 from statewright.runtime.concurrency.executors import InlineExecutor, ThreadExecutor
 from statewright.runtime.concurrency.superstep import Superstep
@@ -95,7 +95,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
                     outcomes = yield from _run_many(run, effect, buffer)
                     token = enter_scope(scope)
                 try:
-                    reply = (outcomes, draw_checkpoint_id(), run.ports.clock.now()) if saves else (outcomes, None, None)
+                    reply = (outcomes, new_checkpoint_id(), run.ports.clock.now()) if saves else (outcomes, None, None)
                 except Exception as error:  # raised by the clock
                     error_to_throw = error
             if run.open_calls is not None:

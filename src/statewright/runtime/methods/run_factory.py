@@ -27,7 +27,7 @@ from statewright.graph import (
     RunStarter,
     StateT,
 )
-from statewright.ids import draw_run_id
+from statewright.ids import new_run_id
 from statewright.runtime.config import (
     ON_BUSY,
     ChangedQuestions,
@@ -214,7 +214,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             settings,
             run_config,
             self._ports,
-            run_id=run_id if run_id is not None else settings.run_id or draw_run_id(),
+            run_id=run_id if run_id is not None else settings.run_id or new_run_id(),
             saver=self.checkpointer if branch_key is not None else None,
             branch_key=branch_key,
             owner=owner,
@@ -386,7 +386,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
 
 def _id_and_owner(settings: Settings) -> tuple[str, str]:
     """Return the id of a run, and the owner name in its lease, which is unique even if the id is used again."""
-    new_id = draw_run_id()
+    new_id = new_run_id()
     run_id = new_id if settings.run_id is None else settings.run_id
     return run_id, owner_name(run_id, new_id)
 
