@@ -25,7 +25,7 @@ from typing import Any, Final, TypeGuard
 from statewright.checkpoint import NO_ARG, Checkpoint, Pending, Task, TaskResult
 from statewright.errors import BudgetExceeded, GraphDrained, GraphRecursionError, RunCancelled
 from statewright.graph import ParentCommand, ToParent
-from statewright.runtime.core.apply import apply_results, record_reported_updates, rewritten_fields
+from statewright.runtime.core.apply import apply_results, record_updates_for_caller, rewritten_fields
 from statewright.runtime.core.effects import Effect, Emit, RunGenerator, RunTasks
 from statewright.runtime.core.events import describe_unfinished_join, run_event
 from statewright.runtime.core.frontier import due_tasks, incomplete_joins, matches_breakpoint
@@ -34,7 +34,7 @@ from statewright.runtime.core.program import Program
 from statewright.runtime.core.saving import (
     call_namespaces,
     commit_of,
-    draw_stamp,
+    new_id_and_time,
     save_commit,
     save_pending,
     save_uncommitted,
@@ -95,7 +95,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
             origin = commit_id if not nested else run.origin(commit_id, checkpoint.step + 1)
             next_checkpoint = apply_results(program, checkpoint, results, commit_id, origin)
             if nested:
-                record_reported_updates(program, checkpoint, next_checkpoint, results)
+                record_updates_for_caller(program, checkpoint, next_checkpoint, results)
         except Exception as error:
             outcome = RunOutcome("failed", checkpoint, error=error)
             yield from save_partial_results(run, outcome, results)
@@ -191,7 +191,7 @@ def _go_to_exit_node(run: Run, checkpoint: Checkpoint, node: str) -> Generator[E
     """Replace the frontier by the `on_budget` node. From then on the budget is no longer checked."""
     run.spending.is_over = True
     step = checkpoint.step + 1
-    commit_id, now = yield from draw_stamp(run, step)
+    commit_id, now = yield from new_id_and_time(run, step)
     due = (Task(node, NO_ARG, commit_id, 0),)
     after = Checkpoint(commit_id, step, checkpoint.values, due, reported=checkpoint.reported)
     if run.saver is not None:

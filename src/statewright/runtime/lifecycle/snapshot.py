@@ -146,7 +146,7 @@ def node_path(namespace: str) -> str:
 
 
 def graph_at(graph: Graph, namespace: str) -> Any:
-    """Return the compiled graph that runs in a namespace. Raises InvalidConfig if there is none."""
+    """Return the compiled graph that runs in a namespace. Raises InvalidConfig if no subgraph runs there."""
     subgraph: Any = None
     path = node_path(namespace)
     for name in path.split("|"):

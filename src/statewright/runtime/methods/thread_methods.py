@@ -34,8 +34,8 @@ from statewright.runtime.lifecycle.thread_state import (
     diff,
     fork_thread,
     iter_history,
-    load_branch_head,
     load_saved,
+    peek_head,
     roll_back_thread,
     update_thread,
 )
@@ -126,7 +126,7 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         if not updates:
             raise InvalidUpdateError("There are no updates. Pass at least one pair (values, as_node).")
         run = self._thread_run(config, options)
-        before = perform_all(run, load_branch_head(run)) if run.namespace else None
+        before = perform_all(run, peek_head(run)) if run.namespace else None
         branch_key, head = _change_thread(
             run,
             lambda: update_thread(run, updates, cancel_pending=cancel_pending),
@@ -175,7 +175,7 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         Raises CheckpointConflict if a `checkpoint_id` is passed that is no longer the head of the thread.
         """
         run = self._thread_run(config, options)
-        _change_thread(run, lambda: roll_back_thread(run, expected=run.settings.checkpoint_id, releases=True))
+        _change_thread(run, lambda: roll_back_thread(run, expected=run.settings.checkpoint_id, releases_thread=True))
 
     def release(self, thread_id: str) -> None:
         """End the lease of the run that holds a thread, whether or not this run still exists.

@@ -367,7 +367,7 @@ def set_targets(run: Run, node: NodeProgram, result: TaskResult, choices: Sequen
 
 
 def _target_of(run: Run, node: NodeProgram, route: Route, choice: Any) -> str | Send:
-    """Return the target for a choice of a conditional edge. Raises UnknownTarget if there is none."""
+    """Return the target for a choice of a conditional edge. Raises UnknownTarget if the choice has no target."""
     program = run.program
     if route.targets is not None:
         try:

@@ -55,7 +55,7 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
             answer = await node.acall(state)
         else:
             answer = await node.acall(*state_args(node, state), **injected_kwargs(node.injected, scope))
-        if node.routes_await:
+        if node.has_async_routes:
             outcome = await conclude_async(scope, node, task, checkpoint, answer)
         else:
             outcome = conclude(scope, node, task, checkpoint, answer)
@@ -76,7 +76,7 @@ async def _settle_child_command(
     scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, signal: ChildCommand
 ) -> Outcome:
     """Do the same as `settle` for a Command from a subgraph, but await conditional edges if necessary."""
-    if not node.routes_await:
+    if not node.has_async_routes:
         return settle(scope, node, task, signal)
     try:
         return await conclude_async(scope, node, task, checkpoint, read_child_commands(scope, node, task, signal))

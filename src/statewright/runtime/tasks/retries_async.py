@@ -108,7 +108,7 @@ async def _try(
 async def _call_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> AttemptResult:
     if node.sync_lane == "inline":
         return try_once(scope, node, task, checkpoint)
-    if node.acall is None and not node.routes_await:
+    if node.acall is None and not node.has_async_routes:
         return await _call_in_thread(scope, node, task, checkpoint)
     state = begin(scope, node, task, checkpoint)
     args, kwargs = state_args(node, state), injected_kwargs(node.injected, scope)
@@ -116,7 +116,7 @@ async def _call_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Ch
         answer = await call_function(scope, node.call, *args, **kwargs)
     else:
         answer = await node.acall(*args, **kwargs)
-    if node.routes_await:
+    if node.has_async_routes:
         return await conclude_async(scope, node, task, checkpoint, answer)
     return conclude(scope, node, task, checkpoint, answer)
 
