@@ -1,8 +1,8 @@
 """The loop of a run: plan, run, apply, save.
 
-`supersteps` is a generator. It yields effects, receives their results, and decides what happens next. Drivers perform
-the effects, with plain calls or on an event loop. The generator never awaits, sleeps or accesses a file, so a single
-engine serves synchronous and asynchronous calls, and tests can drive it by hand.
+`run_supersteps` is a generator. It yields effects, receives their results, and decides what happens next. Drivers
+perform the effects, with plain calls or on an event loop. The generator never awaits, sleeps or accesses a file, so a
+single engine serves synchronous and asynchronous calls, and tests can drive it by hand.
 
 Each turn runs the tasks of the frontier and ends in one of three ways:
 
@@ -48,7 +48,7 @@ LAST_STEPS: Final = 5
 """The number of supersteps that a GraphRecursionError lists."""
 
 
-def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Generator[Effect, Any, RunOutcome]:
+def run_supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Generator[Effect, Any, RunOutcome]:
     """Advance a run by supersteps until no task is due, or the run has to stop. Return the outcome of the run.
 
     `pending` has the partial results of earlier runs that stopped in the superstep after `checkpoint`.

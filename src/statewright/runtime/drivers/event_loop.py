@@ -59,8 +59,8 @@ from statewright.runtime.lifecycle.thread_lease import (
     request_thread,
 )
 from statewright.runtime.lifecycle.turn import run_until_idle
-from statewright.runtime.tasks.execute import perform
-from statewright.runtime.tasks.execute_async import call_function, perform_async
+from statewright.runtime.tasks.execute import execute_task
+from statewright.runtime.tasks.execute_async import call_function, execute_task_async
 from statewright.runtime.tasks.liveness import may_finish_functions
 from statewright.runtime.tasks.retries_async import (
     call_later,
@@ -158,10 +158,10 @@ async def _run_one(scope: Scope, node: NodeProgram, task: Task, checkpoint: Chec
     if node.policies is not None or scope.run.all_tasks_need_attempts:
         return await perform_attempts_async(scope, node, task, checkpoint)
     if node.async_lane == "loop":
-        return await perform_async(scope, node, task, checkpoint)
+        return await execute_task_async(scope, node, task, checkpoint)
     if node.async_lane == "inline":
-        return perform(scope, node, task, checkpoint)
-    return await call_function(scope, perform, scope, node, task, checkpoint)
+        return execute_task(scope, node, task, checkpoint)
+    return await call_function(scope, execute_task, scope, node, task, checkpoint)
 
 
 async def drive_in_turn(run: Run, graph_input: Any) -> None:

@@ -35,7 +35,7 @@ from statewright.runtime.invocation.run import ALL_CLOSED, NONE_CLOSED, Run
 from statewright.runtime.lifecycle.subgraph_call import CallInProgress
 from statewright.runtime.lifecycle.thread_lease import LeaseRenewer
 from statewright.runtime.lifecycle.turn import run_until_idle
-from statewright.runtime.tasks.execute import perform
+from statewright.runtime.tasks.execute import execute_task
 from statewright.runtime.tasks.retries_sync import perform_attempts, suspended_slots
 from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_anywhere, leave_scope
 
@@ -82,7 +82,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
                     scope.checkpoint = checkpoint = effect.checkpoint
                     enter_scope((scope, task, checkpoint, None))
                     perform_task = (
-                        perform if node.policies is None and not run.all_tasks_need_attempts else perform_attempts
+                        execute_task if node.policies is None and not run.all_tasks_need_attempts else perform_attempts
                     )
                     outcomes = [perform_task(scope, node, task, checkpoint)]
                     if run.open_calls is not None and run.open_calls.must_be_awaited(effect.tasks, outcomes):

@@ -38,7 +38,7 @@ from statewright.runtime.core.effects import Effect, Emit, Load, SaveCallers
 from statewright.runtime.core.events import run_event
 from statewright.runtime.core.fold import write_pairs
 from statewright.runtime.core.graph_migration import migrate_to_graph
-from statewright.runtime.core.loop import supersteps
+from statewright.runtime.core.loop import run_supersteps
 from statewright.runtime.core.program import Program
 from statewright.runtime.core.saving import (
     NOTHING_SAVED,
@@ -52,7 +52,7 @@ from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.subgraph_forks import SubgraphCommits, copy_with_id, parent_task_of, subgraph_commits
 from statewright.runtime.lifecycle.unfinished import collect_discarded_updates
-from statewright.runtime.tasks.execute import check_targets, conclude, read_result
+from statewright.runtime.tasks.execute import check_targets, conclude_task, read_result
 from statewright.runtime.tasks.interrupt import Paused
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 from statewright.state import check_value
@@ -295,7 +295,7 @@ def _conclude_entry(run: Run, task: Task, base: Checkpoint, graph_input: Any) ->
     token = enter_scope(scope)
     try:
         if not start.has_async_routes:
-            return conclude(scope, start, task, base, graph_input)
+            return conclude_task(scope, start, task, base, graph_input)
     except Paused:
         pass
     finally:
@@ -346,7 +346,7 @@ def _finish_work(run: Run, saved: SavedCheckpoint, head_id: CheckpointId | None)
     if not run.holds_thread:
         yield from save_pending(run, checkpoint, Pending())
     _restore_pending(run, pending)
-    return (yield from supersteps(run, checkpoint, pending))
+    return (yield from run_supersteps(run, checkpoint, pending))
 
 
 # -- continuation of a thread

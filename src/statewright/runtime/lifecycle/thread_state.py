@@ -39,7 +39,7 @@ from statewright.runtime.lifecycle.subgraph_forks import (
     fork_inside,
     subgraph_commits,
 )
-from statewright.runtime.tasks.execute import conclude, read_result
+from statewright.runtime.tasks.execute import conclude_task, read_result
 from statewright.runtime.tasks.scope import Scope
 
 Update = tuple[Any, str | None]
@@ -54,7 +54,7 @@ def peek_head(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
     return (yield Load(run.settings.branch))
 
 
-def load_saved(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
+def load_checkpoint(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
     """Load the checkpoint that the settings name, by default the head, or None if there is no head.
 
     Raises CheckpointNotFound if the named checkpoint does not exist.
@@ -75,7 +75,7 @@ def iter_history(run: Run, checkpoint_id: str | None, page_size: int, *, inclusi
     saver, branch_key = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
     before = CheckpointId(checkpoint_id) if checkpoint_id is not None else None
     if before is not None and inclusive:
-        yield cast(SavedCheckpoint, perform_all(run, load_saved(run)))
+        yield cast(SavedCheckpoint, perform_all(run, load_checkpoint(run)))
     while True:
         page: Sequence[SavedCheckpoint] = resolve(
             saver.history(
@@ -102,7 +102,7 @@ def update_thread(
     InvalidUpdateError if a node has more due tasks than there are updates with that node as `as_node`.
     """
     head = yield from load_head(run)
-    saved = migrate_saved(run, (yield from load_saved(run)) if run.settings.checkpoint_id else head)
+    saved = migrate_saved(run, (yield from load_checkpoint(run)) if run.settings.checkpoint_id else head)
     base = saved.checkpoint if saved is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
     results = [_result_as_node(run, base, saved, values, as_node, len(updates)) for values, as_node in updates]
     at_head = saved is not None and head is not None and head.id == saved.id
@@ -182,10 +182,10 @@ def _result_as_node(
     node = program.nodes[name]
     if node.has_async_routes:
         from statewright.runtime.concurrency.private_loop import run_on_private_loop
-        from statewright.runtime.tasks.execute_async import conclude_async
+        from statewright.runtime.tasks.execute_async import conclude_task_async
 
-        return run_on_private_loop(conclude_async, Scope(run, task, base), node, task, base, values)
-    return conclude(Scope(run, task, base), node, task, base, values)
+        return run_on_private_loop(conclude_task_async, Scope(run, task, base), node, task, base, values)
+    return conclude_task(Scope(run, task, base), node, task, base, values)
 
 
 def _last_node(run: Run, saved: SavedCheckpoint | None) -> str:
@@ -270,7 +270,7 @@ def fork_thread(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Br
     The settings name the checkpoint. Return the branch and the id of the new head.
     """
     settings_head = yield from load_head(run)
-    saved = (yield from load_saved(run)) if run.settings.checkpoint_id else settings_head
+    saved = (yield from load_checkpoint(run)) if run.settings.checkpoint_id else settings_head
     if saved is None:
         raise CheckpointNotFound(f"Thread {run.settings.thread_id!r} has no checkpoint to fork.")
     branch_key = saved.branch_key._replace(

@@ -34,7 +34,7 @@ from statewright.runtime.lifecycle.thread_state import (
     diff,
     fork_thread,
     iter_history,
-    load_saved,
+    load_checkpoint,
     peek_head,
     roll_back_thread,
     update_thread,
@@ -65,7 +65,7 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         subgraph is returned.
         """
         run = self._thread_run(config, options)
-        saved = perform_all(run, load_saved(run))
+        saved = perform_all(run, load_checkpoint(run))
         if saved is None:
             return empty_snapshot(run.program, run.node_config())
         snapshot = snapshot_of(run.program, saved)

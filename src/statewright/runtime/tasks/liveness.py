@@ -41,7 +41,7 @@ def reason_to_refuse(scope: CallingTask, *, between_attempts: bool = False) -> s
             attempt = attempt.outer
         if attempt is not None and attempt.is_over_for(current.task):
             return f"the attempt at node {_node(current)!r} was abandoned"
-        if _is_closed(current):
+        if _has_superstep_ended(current):
             return f"the superstep of node {_node(current)!r} has ended"
         if run.control is not None and run.control.cancel_reason is not None:
             return run.control.cancel_reason
@@ -51,7 +51,7 @@ def reason_to_refuse(scope: CallingTask, *, between_attempts: bool = False) -> s
     return None
 
 
-def _is_closed(scope: CallingTask) -> bool:
+def _has_superstep_ended(scope: CallingTask) -> bool:
     """Return whether the superstep of a task has ended."""
     return scope.checkpoint is not None and scope.checkpoint.step <= scope.run.closed_step
 
@@ -164,7 +164,7 @@ def _is_over(scope: CallingTask, error: RunCancelled | GraphDrained | LeaseLost,
         elif (
             current.run.has_lost_thread
             or (control is not None and control.cancel_reason is not None)
-            or ((is_call or current is not scope) and _is_closed(current))
+            or ((is_call or current is not scope) and _has_superstep_ended(current))
         ):
             return True
         current = current.run.parent

@@ -133,7 +133,7 @@ def iter_pages(connection: Connection, database: Database, table: CopiedTable) -
     """Yield the stored rows of a table, sorted by its key, in pages of limited size."""
     columns, key = _names([column.name for column in table.columns]), _names(table.key)
     if database.streams_rows:
-        yield from _cut(connection.execute(f'SELECT {columns} FROM "{table.name}" ORDER BY {key}'))
+        yield from _cut_into_pages(connection.execute(f'SELECT {columns} FROM "{table.name}" ORDER BY {key}'))
         return
     # A server sends all rows of a result. It counts their bytes here, since a few rows may be larger than all others.
     sizes = " + ".join(f'coalesce(length("{name}"), 0)' for name in _long_columns(table)) or "0"
@@ -152,7 +152,7 @@ def iter_pages(connection: Connection, database: Database, table: CopiedTable) -
         begin, values = f"WHERE ({key}) > ({_marks(table.key)})", tuple(page[-1][index] for index in indices)
 
 
-def _cut(rows: Iterable[Row]) -> Iterator[Sequence[Row]]:
+def _cut_into_pages(rows: Iterable[Row]) -> Iterator[Sequence[Row]]:
     page: list[Row] = []
     size = 0
     for row in rows:
