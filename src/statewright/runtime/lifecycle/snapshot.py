@@ -114,7 +114,8 @@ def _task_snapshot(task: Task, saved: SavedCheckpoint) -> TaskSnapshot:
     )
 
 
-# -- subgraphs: the path of nodes that leads to a subgraph identifies it, and its snapshot is part of the calling task's
+# -- subgraphs, which are identified by the path of nodes that leads to them. The snapshot of a task contains the
+# snapshot of the subgraph that it has called.
 
 
 class HasProgram(Protocol):

@@ -127,7 +127,7 @@ def _start_with_argument(
 
 
 def _continues_call(run: Run, saved: SavedCheckpoint) -> bool:
-    """Return whether the same task has made the saved call, so that this run continues it instead of starting over."""
+    """Return whether the same task made the saved call. If so, this run continues the call instead of starting over."""
     return not _is_retry(run) and saved.metadata.get("parent_task") == run.metadata.get("parent_task")
 
 

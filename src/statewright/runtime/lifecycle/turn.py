@@ -136,7 +136,7 @@ def _can_start_over(run: Run) -> bool:
 
 
 def _forget_beginning(run: Run) -> None:
-    """Discard the data that a beginning whose claim was refused has left in the run."""
+    """Discard the data that `begin` has left in the run, because its claim was refused."""
     if run.holds_thread:
         return
     run.open_namespaces, run.uncommitted_from = set(), None

@@ -324,7 +324,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return inherited._replace(**own)
 
     def _nested_ports(self, outer: RunPorts) -> RunPorts:
-        """Return the services of a nested run. A store or cache of this graph replaces that of the calling run."""
+        """Return the services of a nested run. A store or cache of this graph has precedence over the calling run's."""
         own = self._ports
         if own.store is None and own.cache is None:
             return outer

@@ -109,7 +109,8 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         """Change the state as if a node had returned `values`. Return the config of the new checkpoint.
 
         After the update, the successors of the node are due. Other due tasks stay due, unless `cancel_pending`.
-        `as_node` is by default the node that ran last, if there is just one. After an update as END, no task is due.
+        `as_node` is by default the node that ran last, if there is just one. After an update with END as `as_node`, no
+        task is due.
         Raises InvalidUpdateError if several tasks of the node are due, because an update is the result of one task.
         """
         return self.bulk_update_state(config, [(values, as_node)], cancel_pending=cancel_pending, **options)

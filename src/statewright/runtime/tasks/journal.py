@@ -112,7 +112,7 @@ def _saving_again(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generat
 def identify_call(
     scope: Scope, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[JournalKey, str, JournalEntry | None]:
-    """Count a call of a step or `@task` function. Return its journal key, the fingerprint of its arguments, its entry.
+    """Count a call of a step or `@task` function. Return its key, the fingerprint of its arguments, and its entry.
 
     The entry is None if no result is recorded. Raises NonDeterminismError if the recorded call had other arguments,
     RunCancelled if the task may no longer act, and InvalidUpdateError outside a node.

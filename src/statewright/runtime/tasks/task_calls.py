@@ -198,7 +198,7 @@ class Call:
         self._scope = caller.copy()
         self._scope.task = CalledTask(cast(Task, caller.task), self._key)
         self._scope.held_slots = ()
-        self._scope.refusals = {}  # not those of the run, because another run may take the call over
+        self._scope.refusals = {}  # not the refusals of the run, because another run may take the call over
         self._thread_scope: Scope | None = None
         """The copy of the scope in which a function with a timeout runs."""
         self._calling_attempt = caller.attempt
