@@ -123,9 +123,6 @@ class Server:
 
 # -- the server of a run of the tests
 
-_supervisors: list[subprocess.Popen[bytes]] = []
-"""Started here, and never waited for: they end after this process."""
-
 
 @cache
 def shared_server() -> Server:
@@ -139,11 +136,10 @@ def shared_server() -> Server:
             controller = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
             command = [sys.executable, "-m", "tests.postgres_server", str(folder), str(controller)]
             with open(f"{folder}.log", "w") as log:
-                _supervisors.append(
-                    subprocess.Popen(
-                        command, stdout=log, stderr=log, start_new_session=True, cwd=Path(__file__).parents[1]
-                    )
+                supervisor = subprocess.Popen(
+                    command, stdout=log, stderr=log, start_new_session=True, cwd=Path(__file__).parents[1]
                 )
+                supervisor.returncode = 0  # it ends after this process, which must not warn of that
             deadline = time.monotonic() + START_SECONDS
             while not (folder / "ready").exists():
                 assert time.monotonic() < deadline, Path(f"{folder}.log").read_text()
