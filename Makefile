@@ -41,10 +41,11 @@ bench: ## compare performance with other libraries, and write benchmarks/RESULTS
 	@sh scripts/setup run
 	@$(PYTHON) -m benchmarks
 
-chaos: ## kill runs and a server with SIGKILL, and check that nothing is lost: make chaos KILLS=300 SEED=1
+chaos: ## kill runs, servers and Postgres, and check that nothing is lost: make chaos KILLS=300 SEED=1
 	@sh scripts/setup dev
 	@$(PYTHON) -m tests.durability.chaos --kills $(or $(KILLS),300) --seed $(or $(SEED),1)
 	@$(PYTHON) -m tests.durability.siege --kills $(or $(KILLS),300) --seed $(or $(SEED),1)
+	@$(PYTHON) -m tests.durability.siege --database postgres --servers 4 --kills $(or $(KILLS),300) --restarts 20 --seed $(or $(SEED),1)
 	@$(PYTHON) -m tests.durability.rivals --kills $(or $(KILLS),300) --seed $(or $(SEED),1)
 
 fuzz: ## mutate workflow files, and compare templates with Jinja: make fuzz EXAMPLES=10000 TEMPLATES=100000
