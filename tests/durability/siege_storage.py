@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, Protocol
 
-from tests.postgres_server import Server as PostgresServer
+from tests.postgres_programs import Server as PostgresServer
 from tests.postgres_server import execute
 
 PATIENCE: Final = 300.0

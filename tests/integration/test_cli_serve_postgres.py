@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from tests.integration.cli_server import serving
-from tests.postgres_server import Server, execute, new_schema_url
+from tests.postgres_programs import Server
+from tests.postgres_server import execute, new_schema_url
 
 from statewright.client import Client
 
