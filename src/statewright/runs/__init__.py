@@ -55,6 +55,7 @@ from statewright.runs.records import (
     Worker,
     Workspace,
     columns_of,
+    is_queue_name,
 )
 from statewright.runs.status import (
     ENDED,
@@ -125,6 +126,7 @@ __all__ = [
     "Workspace",
     "check_transition",
     "columns_of",
+    "is_queue_name",
     "delivery_of",
     "scope_of",
     "where",
