@@ -126,8 +126,8 @@ __all__ = [
     "Workspace",
     "check_transition",
     "columns_of",
-    "is_queue_name",
     "delivery_of",
+    "is_queue_name",
     "scope_of",
     "where",
 ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -96,14 +96,13 @@ async def change_queue(ledger: Ledger, name: str, limits: Mapping[str, Any]) -> 
     """
     validate_queue_name(name)
     validate_field_names(limits, LIMITS, "A queue")
-    values = {key: validate_limit(value, f"The queue's {key}") for key, value in limits.items()}
+    values: dict[str, Any] = {key: validate_limit(value, f"The queue's {key}") for key, value in limits.items()}
     for _ in range(_MAX_TRIES):
         queue: Queue | None = await aresolve(ledger.get(Queue, name))
-        change = Insert(Queue(id=name, **values)) if queue is None else Update(Queue, name, values)
+        changed = replace(queue or Queue(id=name), **values)
         with suppress(RecordConflict):  # another process has set or removed the limits since
-            await aresolve(ledger.write([change]))
-            changed: Queue | None = await aresolve(ledger.get(Queue, name))
-            return changed or Queue(id=name, **values)
+            await aresolve(ledger.write([Insert(changed) if queue is None else Update(Queue, name, values)]))
+            return changed
     raise RequestConflict(f"The limits of queue {name!r} are changed by other processes concurrently. Try again.")
 
 

@@ -20,7 +20,7 @@ class WorkerReport:
 
     worker: Worker
     status: WorkerStatus
-    """`draining` once it was asked to stop, and `lost` if its lease has expired: other workers will release its runs."""
+    """`draining` once it was asked to stop; `lost` if its lease has expired, so that others will release its runs."""
     claimed: int
     """The number of runs that it is advancing."""
 
