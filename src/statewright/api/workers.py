@@ -46,3 +46,5 @@ class Queue(Resource):
     """The seconds for which the oldest of them has been due; null if there are none."""
     claimed: int
     """The number of runs that workers are advancing."""
+    dead: int
+    """The number of runs that were set aside, because worker after worker was lost while it advanced them."""

@@ -119,6 +119,23 @@ def create_app(
     return app
 
 
+def create_health_app(
+    service: Service, *, settings: ServerSettings | None = None, metrics: Metrics | None = None
+) -> FastAPI:
+    """Create an application with only the routes of health and metrics. It neither starts nor stops the service."""
+    settings = settings or ServerSettings()
+    app = FastAPI(
+        title=settings.title,
+        middleware=[Middleware(RequestLifecycle, metrics=None)],
+        redirect_slashes=False,
+        openapi_url=None,
+    )
+    app.state.context = ServerContext(service, settings, metrics)
+    app.router.routes += health.router.routes
+    add_error_handlers(app)
+    return app
+
+
 def _middleware(settings: ServerSettings, metrics: Metrics | None) -> list[Middleware]:
     """Return the middleware, outermost first."""
     middleware = [Middleware(RequestLifecycle, metrics=metrics)]

@@ -99,7 +99,8 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         self._background = Background(self._background_tasks(), context.clock)
         self._thread = LoopThread("statewright-service")
         self.is_running = False
-        """True from `start_working` until `stop`, with or without a worker."""
+        """True from `start_working` until the end of `stop`, with or without a worker."""
+        self._is_stopping = False
         self._worker_future: Future[None] | None = None
         self._draining_worker: RunWorker | None = None
         """The worker for which `stop` is waiting."""
@@ -184,9 +185,9 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         Steps that are still running after `seconds` (by default the setting `drain`) are cancelled. Steps that ignore
         the cancellation are abandoned after at most ten more seconds.
         """
-        if not self.is_running:
+        if not self.is_running or self._is_stopping:
             return
-        self.is_running = False
+        self._is_stopping = True
         worker, self.worker = self.worker, None
         self._stop_listening()
         await asyncio.wrap_future(self._thread.submit(self._background.stop()))
@@ -197,6 +198,7 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
                 await asyncio.wrap_future(self._worker_future)
             self._draining_worker = None
         await asyncio.to_thread(self._thread.stop)
+        self.is_running = self._is_stopping = self._must_hurry = False
 
     def hurry(self) -> None:
         """Cancel the steps for which a `stop` in progress waits. Returns at once; call it on the loop of `stop`."""

@@ -42,7 +42,7 @@ def test_a_process_serves_all_queues_unless_the_file_lists_some(folder: Path) ->
         ('[queues.gpu]\ntags = "video"', "queues.gpu.tags", "It must be a list of strings"),
         ('[queues."a b"]', 'queues."a b"', "'a b' is not a valid name of a queue. Use 1 to 63 letters"),
         ("[queues]\ngpu = 1", "queues.gpu", "It must be a table"),
-        ('[serve]\nqueues = ["a b"]', "serve.queues[0]", "'a b' is not a valid name of a queue."),
+        ('[serve]\nqueues = ["a b"]', "serve.queues.0", "'a b' is not a valid name of a queue."),
         ("[serve]\nqueues = []", "serve.queues", "It is an empty list. List at least one queue"),
         ("[serve]\nmax_losses = 0", "serve.max_losses", "It must be a whole number of at least 1"),
         ('[graphs.a]\npath = "a:b"\nqueue = "a b"', "graphs.a.queue", "'a b' is not a valid name of a queue."),

@@ -26,7 +26,7 @@ from statewright.runs import (
     Update,
     where,
 )
-from statewright.service.context.records import UNFINISHED
+from statewright.service.context.records import SET_ASIDE, UNFINISHED
 from statewright.service.context.validation import validate_field_names, validate_limit, validate_queue_name
 
 LIMITS: Final = ("max_running", "starts_per_minute")
@@ -48,19 +48,22 @@ class QueueReport:
     """The seconds for which the oldest of them has been due; None if there are none."""
     claimed: int
     """The number of runs that workers are advancing."""
+    dead: int
+    """The number of runs that were set aside, because worker after worker was lost while it advanced them."""
 
 
 def report_queues(ledger: Ledger, now: datetime) -> Generator[Any, Any, list[QueueReport]]:
-    """Read the queues that have limits, due runs or claimed runs, and the default queue; sorted by name.
+    """Read the queues that have limits, due runs, claimed or dead runs, and the default queue; sorted by name.
 
     For `drive` and `adrive`.
     """
     limits: Mapping[str, Queue] = {queue.id: queue for queue in (yield ledger.find(Queue))}
     due: Sequence[Group] = yield ledger.groups(Run, ["queue"], where=_due(now))
     claimed: Sequence[Group] = yield ledger.groups(Run, ["queue"], where=[Condition("claim", "!=", None)])
-    depths, claims = _sizes(due), _sizes(claimed)
+    set_aside: Sequence[Group] = yield ledger.groups(Run, ["queue"], where=SET_ASIDE)
+    depths, claims, dead = _sizes(due), _sizes(claimed), _sizes(set_aside)
     reports: list[QueueReport] = []
-    for name in sorted({DEFAULT_QUEUE, *limits, *depths, *claims}):
+    for name in sorted({DEFAULT_QUEUE, *limits, *depths, *claims, *dead}):
         queue = limits.get(name)
         oldest: Sequence[Run] = ()
         if name in depths:
@@ -74,6 +77,7 @@ def report_queues(ledger: Ledger, now: datetime) -> Generator[Any, Any, list[Que
                 depth=depths.get(name, 0),
                 oldest_due_seconds=ages[0] if ages else None,
                 claimed=claims.get(name, 0),
+                dead=dead.get(name, 0),
             )
         )
     return reports

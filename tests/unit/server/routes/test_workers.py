@@ -105,6 +105,7 @@ def test_queues_are_listed_with_their_limits_and_the_runs_that_wait():
                 "depth": 0,
                 "oldestDueSeconds": None,
                 "claimed": 0,
+                "dead": 0,
             }
 
     asyncio.run(run())
@@ -169,6 +170,7 @@ def test_runs_that_were_set_aside_are_listed_and_retried():
             await write(api.service, Update(Run, lost, {"losses": 10}))
             assert [entry["id"] for entry in await api.get("/workflow-runs?dead=true")] == [lost]
             assert len(await api.get("/workflow-runs")) == 3
+            assert [(entry["name"], entry["dead"]) for entry in await api.get("/queues")] == [("default", 1)]
             retried = await api.post("/workflow-runs/retry", {"dead": True})
             assert retried["runIds"] == [lost]
             assert (await api.get(f"/workflow-runs/{lost}?wait=10"))["losses"] == 0
