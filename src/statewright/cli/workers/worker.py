@@ -11,10 +11,9 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import AsyncGenerator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -31,15 +30,13 @@ from statewright.cli.serve.server import (
     resolve_database,
 )
 from statewright.cli.serve.sockets import open_listening_socket
+from statewright.cli.workers.health import HealthEndpoint
 from statewright.cli.workers.queue_names import QueuesOption, read_queue_names
 from statewright.cli.workflow.models import read_models
 from statewright.observe import Metrics, configure_logging
 from statewright.project import Project
 from statewright.server import require_libraries
 from statewright.service import Catalog, Service, ServiceSettings
-
-if TYPE_CHECKING:
-    import uvicorn
 
 logger = logging.getLogger("statewright.worker")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -116,26 +113,15 @@ def worker(target: TargetArgument = None, *, options: WorkerOptions) -> None:
             raise UsageError("The project lists no graphs, so a worker has nothing to do. Add one under [graphs].")
         metrics = Metrics() if listening is not None else None
         service = stack.enter_context(open_service(project, catalog, location, settings, metrics))
-        health = _create_health_server(project, location, service, metrics) if listening is not None else None
-        code = asyncio.run(_work(service, catalog, health, listening))
+        health = None
+        if listening is not None and metrics is not None:
+            health = HealthEndpoint(listening, service, build_server_settings(project, location, "keys"), metrics)
+        code = asyncio.run(_work(service, catalog, health))
     if code:
         raise SystemExit(code)
 
 
-def _create_health_server(
-    project: Project, location: ServerLocation, service: Service, metrics: Metrics | None
-) -> uvicorn.Server:
-    from statewright.server.app import create_health_app
-    from statewright.server.serve import create_server
-
-    settings = build_server_settings(project, location, "keys")
-    app = create_health_app(service, settings=settings, metrics=metrics)
-    return create_server(app, settings, handles_signals=False)
-
-
-async def _work(
-    service: Service, catalog: Catalog, health: uvicorn.Server | None, listening: socket.socket | None
-) -> int:
+async def _work(service: Service, catalog: Catalog, health: HealthEndpoint | None) -> int:
     """Advance runs until the process is asked to end. Return the exit code."""
     loop, must_end = asyncio.get_running_loop(), asyncio.Event()
     signals: list[signal.Signals] = []
@@ -151,7 +137,7 @@ async def _work(
 
     for number in _SIGNALS:
         loop.add_signal_handler(number, on_signal, number)
-    async with _serving(health, listening):
+    async with health.serving() if health is not None else nullcontext():
         await service.start_working()
         running = service.worker
         if running is None:
@@ -164,26 +150,14 @@ async def _work(
             "graphs": [served.name for served in catalog.served],
             "capacity": settings.capacity,
             "host": socket.gethostname(),
-            **({"health_port": listening.getsockname()[1]} if listening is not None else {}),
+            **({"health_port": health.port} if health is not None else {}),
         }
         logger.info("The worker has started.", extra=fields)
         await must_end.wait()
+        if health is not None:
+            health.report_stopping()
         reason = signals[0].name if signals else "drain request"
         logger.info("The worker is draining.", extra={"worker": running.id, "reason": reason})
         await service.stop()
         logger.info("The worker has stopped.", extra={"worker": running.id, "reason": reason})
     return TERMINATED if len(signals) > 1 else 0
-
-
-@asynccontextmanager
-async def _serving(server: uvicorn.Server | None, listening: socket.socket | None) -> AsyncGenerator[None]:
-    """Answer requests about the health of the process while the block runs."""
-    if server is None or listening is None:
-        yield
-        return
-    task = asyncio.create_task(server.serve(sockets=[listening]))
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        await task
