@@ -17,7 +17,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from statewright.cli.console.failure import FAILED, TERMINATED, UsageError
+from statewright.cli.console.failure import FAILED, TERMINATED
 from statewright.cli.console.options import BaseUrlOption, ServerDatabaseOptions
 from statewright.cli.serve.catalog import build_catalog, select_project
 from statewright.cli.serve.serve import DRAIN_TIMEOUT, TargetArgument
@@ -109,8 +109,6 @@ def worker(target: TargetArgument = None, *, options: WorkerOptions) -> None:
         listening = stack.enter_context(open_listening_socket(options.host, port)) if port is not None else None
         stack.enter_context(configure_logging(options.log_format, loggers=("statewright", "uvicorn")))
         catalog = build_catalog(project, models)
-        if not catalog.served:
-            raise UsageError("The project lists no graphs, so a worker has nothing to do. Add one under [graphs].")
         metrics = Metrics() if listening is not None else None
         service = stack.enter_context(open_service(project, catalog, location, settings, metrics))
         health = None
