@@ -43,11 +43,11 @@ class Run(Resource):
     concurrency_limit: int | None
     sequence: str | None
     """Runs in the same sequence start one after another, such as those of a schedule with the overlap `enqueue`."""
-    queue: str
+    queue: str = "default"
     """The queue from which workers claim the run."""
-    priority: int
+    priority: int = 0
     """Of the due runs of a queue, those with the lowest number are claimed first."""
-    losses: int
+    losses: int = 0
     """The number of workers that were lost, one after another, while they advanced the same superstep. A run that has
     failed with losses was set aside."""
     source: str
