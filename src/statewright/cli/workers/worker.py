@@ -11,7 +11,8 @@ import asyncio
 import logging
 import signal
 import socket
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, Literal
 
@@ -130,32 +131,50 @@ async def _work(service: Service, catalog: Catalog, health: HealthEndpoint | Non
         if len(signals) > 1:
             logger.warning("A second signal was received: the running steps are cancelled.")
             service.hurry()
-            for handled in _SIGNALS:
-                loop.remove_signal_handler(handled)
 
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, on_signal, number)
-    async with health.serving() if health is not None else nullcontext():
-        await service.start_working()
-        running = service.worker
-        if running is None:
-            return FAILED
-        running.drain_request.add_done_callback(lambda _: loop.call_soon_threadsafe(must_end.set))
-        settings = service.context.settings
-        fields = {
-            "worker": running.id,
-            "queues": list(settings.queues) if settings.queues is not None else "all",
-            "graphs": [served.name for served in catalog.served],
-            "capacity": settings.capacity,
-            "host": socket.gethostname(),
-            **({"health_port": health.port} if health is not None else {}),
-        }
-        logger.info("The worker has started.", extra=fields)
-        await must_end.wait()
-        if health is not None:
-            health.report_stopping()
-        reason = signals[0].name if signals else "drain request"
-        logger.info("The worker is draining.", extra={"worker": running.id, "reason": reason})
-        await service.stop()
-        logger.info("The worker has stopped.", extra={"worker": running.id, "reason": reason})
+    with _handling_signals(on_signal):
+        async with health.serving() if health is not None else nullcontext():
+            await service.start_working()
+            running = service.worker
+            if running is None:
+                return FAILED
+            running.drain_request.add_done_callback(lambda _: loop.call_soon_threadsafe(must_end.set))
+            settings = service.context.settings
+            fields = {
+                "worker": running.id,
+                "queues": list(settings.queues) if settings.queues is not None else "all",
+                "graphs": [served.name for served in catalog.served],
+                "capacity": settings.capacity,
+                "host": socket.gethostname(),
+                **({"health_port": health.port} if health is not None else {}),
+            }
+            logger.info("The worker has started.", extra=fields)
+            await must_end.wait()
+            if health is not None:
+                health.report_stopping()
+            reason = signals[0].name if signals else "drain request"
+            logger.info("The worker is draining.", extra={"worker": running.id, "reason": reason})
+            await service.stop()
+            logger.info("The worker has stopped.", extra={"worker": running.id, "reason": reason})
     return TERMINATED if len(signals) > 1 else 0
+
+
+@contextmanager
+def _handling_signals(handle: Callable[[signal.Signals], object]) -> Generator[None]:
+    """Call a function on the event loop for the first two signals that end a process. A third one kills it."""
+    loop, count = asyncio.get_running_loop(), 0
+
+    def on_signal(number: int, frame: object) -> None:
+        nonlocal count
+        count += 1
+        if count > 1:
+            for handled in _SIGNALS:
+                signal.signal(handled, signal.SIG_DFL)
+        loop.call_soon_threadsafe(handle, signal.Signals(number))
+
+    previous = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
