@@ -28,7 +28,7 @@ from statewright.cli.serve.server import (
     run_server,
 )
 from statewright.cli.serve.sockets import ParentLink, open_listening_socket, socket_url
-from statewright.cli.workers.queue_names import QueuesOption, read_queue_names
+from statewright.cli.workers.queue_names import QueuesOption, describe_queues, read_queue_names
 from statewright.cli.workflow.models import Models, read_models
 from statewright.observe import configure_logging
 from statewright.project import Project, load_project
@@ -132,14 +132,19 @@ def serve(
         configure_logging(log_format, loggers=("statewright", "uvicorn")),
     ):
         catalog = build_catalog(project, models)
-        fields = {"url": socket_url(listening), "graphs": [served.name for served in catalog.served], "auth": auth}
+        service_settings = replace(build_service_settings(project), works=not no_work)
+        service_settings = replace(service_settings, queues=queue_names or service_settings.queues)
+        fields = {
+            "url": socket_url(listening),
+            "graphs": [served.name for served in catalog.served],
+            "auth": auth,
+            "queues": describe_queues(service_settings),
+        }
         logger.info("The server is listening.", extra=fields)
         if auth == "keys" and not _database_has_keys(location):
             logger.warning(
                 "No API key exists yet, and every request needs one.", extra={"create_with": _key_command(location)}
             )
-        service_settings = build_service_settings(project)
-        service_settings = replace(service_settings, queues=queue_names or service_settings.queues, works=not no_work)
         has_started = run_server(project, catalog, location, settings, service_settings, listening)
         logger.info("The server has stopped.")
     if not has_started:

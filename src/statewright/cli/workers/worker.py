@@ -32,7 +32,7 @@ from statewright.cli.serve.server import (
 )
 from statewright.cli.serve.sockets import open_listening_socket
 from statewright.cli.workers.health import HealthEndpoint
-from statewright.cli.workers.queue_names import QueuesOption, read_queue_names
+from statewright.cli.workers.queue_names import QueuesOption, describe_queues, read_queue_names
 from statewright.cli.workflow.models import read_models
 from statewright.observe import Metrics, configure_logging
 from statewright.project import Project
@@ -142,7 +142,7 @@ async def _work(service: Service, catalog: Catalog, health: HealthEndpoint | Non
             settings = service.context.settings
             fields = {
                 "worker": running.id,
-                "queues": list(settings.queues) if settings.queues is not None else "all",
+                "queues": describe_queues(settings),
                 "graphs": [served.name for served in catalog.served],
                 "capacity": settings.capacity,
                 "host": socket.gethostname(),
