@@ -6,6 +6,7 @@ import gc
 import signal
 from collections import Counter
 from typing import Any
+from zlib import crc32
 
 from hypothesis import HealthCheck, settings
 from tests.work import FULL, examples
@@ -20,13 +21,20 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Deselect tests marked `full`, the costly variants of other tests, except in `make test-full`."""
+    """Deselect costly variants of other tests, except in `make test-full`: all that are marked `full`, and nine tenths
+    of those marked `sampled`.
+    """
     if FULL:
         return
-    deselected = [item for item in items if item.get_closest_marker("full")]
+    deselected = {item for item in items if _is_costly(item)}
     if deselected:
-        config.hook.pytest_deselected(items=deselected)
-        items[:] = [item for item in items if not item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=list(deselected))
+        items[:] = [item for item in items if item not in deselected]
+
+
+def _is_costly(item: Any) -> bool:
+    is_in_sample = crc32(item.nodeid.encode()) % 10 == 0  # the same ones in every run
+    return bool(item.get_closest_marker("full") or (item.get_closest_marker("sampled") and not is_in_sample))
 
 
 def pytest_collection() -> None:

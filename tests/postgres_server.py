@@ -33,6 +33,8 @@ from statewright.storage.postgres.connection import Session
 
 TABLES = ["threads", "lines", "runs", "records", "segments", "grown", "jumps", "pending", "events", "run_events"]
 TABLES += ["run_inputs", "items", "vectors", "cache", *(kind.TABLE for kind in RECORDS)]
+STORAGES = ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.sampled)]
+"""Parameters of fixtures that open a storage of each kind."""
 SETTINGS = {
     "listen_addresses": "",
     "fsync": "off",  # the machine does not fail during tests
@@ -121,9 +123,6 @@ class Server:
 
 # -- the server of a run of the tests
 
-_supervisors: list[subprocess.Popen[bytes]] = []
-"""Started here, and never waited for: they end after this process."""
-
 
 @cache
 def shared_server() -> Server:
@@ -137,11 +136,10 @@ def shared_server() -> Server:
             controller = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
             command = [sys.executable, "-m", "tests.postgres_server", str(folder), str(controller)]
             with open(f"{folder}.log", "w") as log:
-                _supervisors.append(
-                    subprocess.Popen(
-                        command, stdout=log, stderr=log, start_new_session=True, cwd=Path(__file__).parents[1]
-                    )
+                supervisor = subprocess.Popen(
+                    command, stdout=log, stderr=log, start_new_session=True, cwd=Path(__file__).parents[1]
                 )
+                supervisor.returncode = 0  # it ends after this process, which must not warn of that
             deadline = time.monotonic() + START_SECONDS
             while not (folder / "ready").exists():
                 assert time.monotonic() < deadline, Path(f"{folder}.log").read_text()
@@ -186,6 +184,13 @@ def empty_database(number: int = 0, **options: Any) -> PostgresDatabase:
     database = _databases[key]
     empty_schema(database)
     return database
+
+
+def schema_of(number: int) -> str:
+    """Return the name of the schema of an empty database, for those that open it again."""
+    database = next(database for key, database in _databases.items() if key[0] == number and len(key) == 2)
+    assert database.schema is not None
+    return database.schema
 
 
 def new_schema_url(name: str) -> str:

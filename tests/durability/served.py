@@ -1,4 +1,4 @@
-"""The server that `siege.py` kills. It serves some graphs and a definition on a file until it is terminated."""
+"""The server that `siege.py` kills. It serves some graphs and a definition until it is terminated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 from statewright.workflow.steps import StepContext, StepResult, task_handler
 
 LEASE: Final = 4.0
-"""Seconds after which the other server takes over from a stopped one."""
+"""Seconds after which another server takes over from a stopped one."""
 
 
 class State(TypedDict, total=False):
@@ -133,16 +133,25 @@ EXPECTED: dict[str, list[Any]] = {
 """The logs of completed runs by graph. Those of other graphs depend on the input."""
 
 
-def main(path: str, port: int, effects: str) -> None:
+def open_storage(location: str) -> dict[str, Any]:
+    """Open a database, and return the arguments of a service."""
+    if location.startswith("postgresql:"):
+        from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver
+
+        server = PostgresDatabase(location)
+        return {"ledger": PostgresLedger(server), "saver": PostgresSaver(server), "bell": server.bell}
+    database = SqliteDatabase(Path(location))
+    return {"ledger": SqliteLedger(database), "saver": SqliteSaver(database)}
+
+
+def main(location: str, port: int, effects: str) -> None:
     catalog = Catalog()
     for graph in make_graphs(EffectsLog(Path(effects))):
         catalog.serve(graph.name or "", graph)
     catalog.serve_steps(DEFINITION)
-    database = SqliteDatabase(Path(path))
     service = Service(
         catalog,
-        ledger=SqliteLedger(database),
-        saver=SqliteSaver(database),
+        **open_storage(location),
         settings=ServiceSettings(capacity=20, look_every=0.2, lease=LEASE),
         webhooks=WebhookSettings(allow_hosts=("127.0.0.1",), allow_http=True, retry_after=(0.2,) * 500, timeout=30),
     )

@@ -1,11 +1,14 @@
-"""Two servers on one file under load, killed repeatedly with SIGKILL, and stopped for longer than their lease.
+"""Servers on one database under load, killed repeatedly with SIGKILL, and stopped for longer than their lease.
 
     python -m tests.durability.siege --kills 300 --seed 1
+    python -m tests.durability.siege --database postgres --servers 4 --kills 500 --restarts 20
+
+The database is a SQLite file, or a Postgres server, which is restarted now and then.
 
 Clients start runs with idempotency keys, send signals with ids, and repeat each request until it is answered; a webhook
-receives the end of each run. Questions are answered through both servers concurrently, with different answers. Steps
+receives the end of each run. Questions are answered through two servers concurrently, with different answers. Steps
 write their effects to a log outside the database: see `effects_log`. Now and then a server is stopped with SIGSTOP
-until the other one has taken over its runs, and then continued. When both servers are idle, these invariants hold:
+until another one has taken over its runs, and then continued. When all servers are idle, these invariants hold:
 
 - Each accepted run completed exactly once, with the same output as without any kill; there are no other runs. No run
   waits: no timer and no signal was lost.
@@ -27,14 +30,13 @@ import os
 import random
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -42,6 +44,7 @@ from typing import Any, Final
 import httpx
 from tests.durability.effects_log import EffectsLog, read_lines, tokens, violations
 from tests.durability.served import EXPECTED
+from tests.durability.siege_storage import STORAGES, SiegeStorage
 from tests.stream_server import listening
 
 CLIENTS: Final = 6
@@ -57,8 +60,9 @@ Within this time, a message to a webhook is sent again if the server was killed 
 class Server:
     """A server process, and its successors at the same URL."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, location: str) -> None:
         self._folder = folder
+        self._location = location
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self.log = folder / f"server-{name}.log"
@@ -71,7 +75,7 @@ class Server:
 
     def start(self) -> None:
         folder = self._folder
-        arguments = [str(folder / "runs.db"), str(self._port), str(folder / "effects.log")]
+        arguments = [self._location, str(self._port), str(folder / "effects.log")]
         with self.log.open("ab") as log:
             command = [sys.executable, "-m", "tests.durability.served", *arguments]
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
@@ -98,25 +102,21 @@ class Server:
             self.kill()
 
 
-def is_stopped(pid: int) -> bool:
-    """Return whether every thread of a process has stopped, which takes a while after the signal was sent."""
-    states = [path.read_text().rpartition(") ")[2][0] for path in Path(f"/proc/{pid}/task").glob("*/stat")]
-    return all(state in "Tt" for state in states)
-
-
 class Siege:
-    """A file, two servers on it, the clients, and the records of their requests."""
+    """A database, servers on it, the clients, and the records of their requests."""
 
-    def __init__(self, folder: Path, kills: int, seed: int) -> None:
+    def __init__(self, folder: Path, options: Options) -> None:
         self.folder = folder
-        self.kills = kills
-        self.random = random.Random(seed)
-        self.servers = [Server(folder, name) for name in "ab"]
+        self.options = options
+        self.kills = options.kills
+        self.random = random.Random(options.seed)
+        self.storage: SiegeStorage = STORAGES[options.database](folder, options.seed)
+        self.servers = [Server(folder, name, self.storage.location) for name in "abcdefgh"[: options.servers]]
         self.records = Records()
         self.effects = EffectsLog(folder / "effects.log")
         self.ending = asyncio.Event()
         """Set when the clients are to stop."""
-        self.stops = 0
+        self.stops = self.restarts = 0
         self.quota = MAX_RUNS_BETWEEN_KILLS
         """The number of accepted runs at which the clients pause until the next kill."""
         self.min_accepted = 0
@@ -159,56 +159,28 @@ class Siege:
 
     async def kill(self, number: int, server: Server) -> None:
         """Kill a server and start another in its place; sometimes stop it for a while first."""
-        if number % max(6, self.kills // 25) == 3:
+        if number % max(2, self.kills // self.options.stops) == 1:
             await self.stop(server)
+        if self.options.restarts and number % max(2, self.kills // self.options.restarts) == 0:
+            self.restarts += await self.storage.restart()
         self.effects.write("killed", pid=server.pid)
         server.kill()
         server.start()
         await server.wait_until_ready()
 
     async def stop(self, server: Server) -> None:
-        """Stop a server until the other one has taken over its runs, then let both run."""
+        """Stop a server until another one has taken over its runs, then let both run."""
         self.stops += 1
         self.effects.write("stopped", pid=server.pid)
-        await self.stop_between_writes(server.pid)
+        await self.storage.stop_process(server.pid)
         try:
             deadline = time.monotonic() + PATIENCE
-            while self.has_worker(server.pid):
-                assert time.monotonic() < deadline, "The other server does not take over from a stopped one."
+            while await asyncio.to_thread(self.storage.has_worker, server.pid):
+                assert time.monotonic() < deadline, "No other server takes over from a stopped one."
                 await asyncio.sleep(0.05)
         finally:
             os.kill(server.pid, signal.SIGCONT)
         await self.wait_for_accepted(self.random.randint(0, 6), [])
-
-    async def stop_between_writes(self, pid: int) -> None:
-        """Stop a process while it does not write.
-
-        A process that is stopped within a transaction keeps the file locked, so that no other process can write.
-        """
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            os.kill(pid, signal.SIGSTOP)
-            while not is_stopped(pid):
-                await asyncio.sleep(0.001)
-            if await asyncio.to_thread(self.can_write):
-                return
-            os.kill(pid, signal.SIGCONT)
-            assert time.monotonic() < deadline, "Each time the server is stopped, it has locked the file."
-            await asyncio.sleep(self.random.uniform(0, 0.2))
-
-    def can_write(self) -> bool:
-        with closing(sqlite3.connect(self.folder / "runs.db", timeout=5, isolation_level=None)) as ledger:
-            try:
-                ledger.execute("BEGIN IMMEDIATE")
-                ledger.execute("ROLLBACK")
-            except sqlite3.OperationalError:
-                return False
-        return True
-
-    def has_worker(self, pid: int) -> bool:
-        """Return whether the ledger has a worker in a process."""
-        with closing(sqlite3.connect(self.folder / "runs.db", timeout=PATIENCE)) as ledger:
-            return bool(ledger.execute("SELECT count(*) FROM workers WHERE pid = ?", (pid,)).fetchone()[0])
 
     # -- clients
 
@@ -240,7 +212,7 @@ class Siege:
             await self.answer(client, run_id)
 
     async def answer(self, client: httpx.AsyncClient, run_id: str) -> None:
-        """Answer the question of a run through both servers at once, until the run has an answer."""
+        """Answer the question of a run through two servers at once, until the run has an answer."""
         path = f"/api/v1/interrupts?runId={run_id}"
         for number in itertools.count():
             while not (waits := (await self.request(client, "GET", path))["data"]):
@@ -248,7 +220,8 @@ class Siege:
                 if run["status"] == "completed":
                     return
                 await asyncio.sleep(0.05)
-            answers = zip(self.servers, (f"{name}{number}" for name in "ab"), strict=True)
+            servers = self.random.sample(self.servers, 2)
+            answers = zip(servers, (f"{name}{number}" for name in "ab"), strict=True)
             question_id = waits[0]["id"]
             await asyncio.gather(
                 *(self.answer_through(server, client, run_id, question_id, text) for server, text in answers)
@@ -396,10 +369,23 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-async def besiege(kills: int, seed: int) -> Siege:
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How many servers there are, and what happens to them."""
+
+    kills: int
+    seed: int
+    database: str = "sqlite"
+    servers: int = 2
+    stops: int = 1
+    restarts: int = 0
+
+
+async def besiege(options: Options) -> Siege:
     """Run a siege. Raises AssertionError if something was lost or done twice."""
     with tempfile.TemporaryDirectory(prefix="siege-") as folder:
-        siege = Siege(Path(folder), kills, seed)
+        siege = Siege(Path(folder), options)
+        siege.storage.open()
         try:
             await siege.run()
         except BaseException:
@@ -409,6 +395,7 @@ async def besiege(kills: int, seed: int) -> Siege:
         finally:
             for server in siege.servers:
                 server.end()
+            siege.storage.close()
         return siege
 
 
@@ -416,12 +403,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
+    parser.add_argument("--database", choices=STORAGES, default="sqlite")
+    parser.add_argument("--servers", type=int, default=2)
+    parser.add_argument("--stops", type=int, help="how often a server is stopped beyond its lease; a 25th by default")
+    parser.add_argument("--restarts", type=int, default=0, help="how often the database server is restarted")
+    arguments = parser.parse_args()
+    stops = arguments.stops or max(1, arguments.kills // 25)
+    options = Options(**{**vars(arguments), "stops": stops})
     started_at = time.monotonic()
-    siege = asyncio.run(besiege(options.kills, options.seed))
+    siege = asyncio.run(besiege(options))
     print(
-        f"{options.kills} kills and {siege.stops} stops, {len(siege.records.accepted)} runs accepted, each completed "
-        f"once; {siege.records.received.total()} messages received; {time.monotonic() - started_at:.0f} s."
+        f"{options.kills} kills, {siege.stops} stops and {siege.restarts} restarts of the database, "
+        f"{len(siege.records.accepted)} runs accepted, each completed once; {siege.records.received.total()} messages "
+        f"received; {time.monotonic() - started_at:.0f} s."
     )
 
 

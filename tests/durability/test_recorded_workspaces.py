@@ -164,7 +164,8 @@ async def _take_names(database: SqliteDatabase) -> None:
 
 
 def test_the_migrated_file_has_the_current_format_and_indexes(path: Path) -> None:
-    SqliteDatabase(path).close()
+    with SqliteDatabase(path) as database:
+        SqliteLedger(database)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT,) == (2,)
         migrated = _indexes(connection)

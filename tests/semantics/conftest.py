@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.postgres_server import STORAGES, empty_database
 from tests.semantics.on_services import RunStorage
 from tests.semantics.surroundings import items_for_memory_only, parametrize, repeated_items, surroundings  # noqa: F401
 from tests.work import FULL
@@ -94,17 +95,22 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=STORAGES)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunStorage]:
-    """Yield the storage of a service: in memory, and in a SQLite file."""
-    places = RunStorage(tmp_path / "runs.db" if request.param == "sqlite" else None)
+    """Yield the storage of a service: in memory, in a SQLite file, and on Postgres."""
+    places = RunStorage.of(request.param, tmp_path / "runs.db")
     yield places
     places.close()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[InMemorySaver | SqliteSaver]:
-    """Yield an empty saver of each of the two kinds."""
+@pytest.fixture(params=STORAGES)
+def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    """Yield an empty saver of each kind."""
+    if request.param == "postgres":
+        from statewright.storage.postgres import PostgresSaver
+
+        yield PostgresSaver(empty_database())
+        return
     with InMemorySaver() if request.param == "memory" else SqliteSaver(tmp_path / "threads.db") as saver:
         yield saver
 

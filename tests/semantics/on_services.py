@@ -1,4 +1,4 @@
-"""Helpers for tests of a service, in memory or on SQLite."""
+"""Helpers for tests of a service, in memory, on SQLite or on Postgres."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+from tests.postgres_server import empty_database, schema_of, shared_url
 
 from statewright.checkpoint import InMemorySaver
 from statewright.runs import DEFAULT_WORKSPACE, InMemoryLedger, Run, RunEvent
@@ -20,19 +22,42 @@ PATIENCE = 600.0
 
 
 class RunStorage:
-    """The storage of runs during a test, on which a service may be started repeatedly."""
+    """The storage of runs during a test, on which a service may be started repeatedly.
 
-    def __init__(self, path: Path | None) -> None:
+    It is a SQLite file at `path`, or a Postgres schema with a number of its own, or else in memory.
+    """
+
+    def __init__(self, path: Path | None = None, *, postgres_schema: int | None = None) -> None:
         self.path = path
+        self._schema = postgres_schema
+        if postgres_schema is not None:
+            empty_database(postgres_schema)
         self._memory = (InMemoryLedger(), InMemorySaver())
-        self.databases: list[SqliteDatabase] = []
+        self.databases: list[Any] = []
+
+    @classmethod
+    def of(cls, kind: str, path: Path, schema: int = 0) -> Self:
+        """Return a storage of a kind: `memory`, `sqlite`, or `postgres`."""
+        if kind == "postgres":
+            return cls(postgres_schema=schema)
+        return cls(path if kind == "sqlite" else None)
+
+    @property
+    def kind(self) -> str:
+        return "postgres" if self._schema is not None else "memory" if self.path is None else "sqlite"
 
     def views(self) -> dict[str, Any]:
+        """Open the storage, as a new process would, and return the arguments of a service."""
+        if self._schema is not None:
+            from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver
+
+            schema = schema_of(self._schema)
+            self.databases.append(PostgresDatabase(shared_url(), schema=schema, trusts_clocks=True))
+            return {"ledger": PostgresLedger(self.databases[-1]), "saver": PostgresSaver(self.databases[-1])}
         if self.path is None:
             return {"ledger": self._memory[0], "saver": self._memory[1]}
-        database = SqliteDatabase(self.path)
-        self.databases.append(database)
-        return {"ledger": SqliteLedger(database), "saver": SqliteSaver(database)}
+        self.databases.append(SqliteDatabase(self.path))
+        return {"ledger": SqliteLedger(self.databases[-1]), "saver": SqliteSaver(self.databases[-1])}
 
     def close(self) -> None:
         for database in self.databases:

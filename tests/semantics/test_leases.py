@@ -375,7 +375,7 @@ def test_a_queued_run_can_be_stopped(driver: Any, holder: Holder, request_stop: 
     saver = holder.app.checkpointer
     configs = [snapshot.config for snapshot in holder.app.get_state_history(THREAD)]
 
-    class LeaseReads(SqliteSaver if isinstance(saver, SqliteSaver) else InMemorySaver):  # type: ignore[misc]
+    class LeaseReads(type(saver)):  # type: ignore[misc]
         def __init__(self) -> None:
             self.__dict__ = saver.__dict__
 

@@ -364,7 +364,7 @@ def test_an_empty_list_of_updates_or_branch_name_is_refused(saver: Any) -> None:
 
 @pytest.mark.parametrize("keep", [1.5, "2", True])
 def test_keep_last_must_be_an_integer(keep: Any) -> None:
-    with pytest.raises(InvalidConfig, match="whole number"):
+    with pytest.raises(InvalidConfig, match="integer of at least 1"):
         PrunePolicy(keep_last=keep)
 
 

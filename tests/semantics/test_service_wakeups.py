@@ -195,7 +195,7 @@ async def test_changing_a_thread_during_a_wake_up_loses_no_input(
 ) -> None:
     at = calls_made = 1
     while at <= calls_made:
-        places = RunStorage(tmp_path / f"{at}.db" if place.path is not None else None)
+        places = RunStorage.of(place.kind, tmp_path / f"{at}.db", schema=1)
         case = Case(places, wake_up, edit)
         async with case.service as service:
             run = await case.begin()

@@ -214,7 +214,7 @@ def test_problems_of_changed_real_files_are_explained(text: str) -> None:
 @given(mutations(SMALL[1:]))
 def test_problems_are_explained_without_libyaml(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader, "_loader", lambda: yaml.SafeLoader)
+        patch.setattr(reader, "_get_loader", lambda: yaml.SafeLoader)
         check(text)
 
 

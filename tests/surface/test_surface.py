@@ -92,7 +92,7 @@ LAYERS = [
     {"serde"},
     {"checkpoint", "store", "cache", "runs"},
     {"state"},
-    {"graph"},
+    {"graph", "executors"},
     {"runtime"},
     {"storage", "models"},
     {"agents"},
@@ -138,6 +138,7 @@ def _assigns(node: ast.stmt, name: str) -> TypeGuard[ast.Assign]:
         "state",
         "graph",
         "graph.draw",
+        "executors",
         "runtime",
         "storage.sqlite",
         "models",
@@ -171,7 +172,7 @@ def test_compile_and_invoke_keep_their_signatures() -> None:
     assert list(inspect.signature(StateGraph.compile).parameters)[1:] == [
         "checkpointer", "cache", "store", "interrupt_before", "interrupt_after", "debug", "name", "strict",
         "unknown_keys", "validate", "budget", "keep_calls", "changed_questions", "sibling_grace", "instruments",
-        "clock", "lease",
+        "clock", "lease", "executors",
     ]  # fmt: skip
     for method in (CompiledGraph.invoke, CompiledGraph.ainvoke):
         parameters = ["input", "config", "stream_mode", "version", "options"]

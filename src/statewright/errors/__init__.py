@@ -18,6 +18,8 @@
     │   ├── NodeFailed               an exception raised by a node, in records and batch results
     │   ├── NodeTimeoutError         (TimeoutError) an attempt took too long
     │   ├── NodeCancelledError       a node raised CancelledError although it was not cancelled
+    │   ├── RemoteCallError          a node cannot run in another process, because something cannot be pickled
+    │   │   └── WorkerDied           a worker process died while it executed a node
     │   ├── RateLimited              an attempt was refused because it would exceed its RateLimit
     │   ├── CircuitOpen              an attempt was refused because the circuit breaker is open
     │   ├── NonDeterminismError      a journalled step was called with different arguments than before
@@ -132,6 +134,7 @@ __all__ = [
     "RateLimited",
     "RecordConflict",
     "RecordPresent",
+    "RemoteCallError",
     "RequestConflict",
     "RoutingError",
     "RunCancelled",
@@ -155,6 +158,7 @@ __all__ = [
     "UnfinishedJoinWarning",
     "UnknownKeyWarning",
     "UnknownTarget",
+    "WorkerDied",
     "WorkflowError",
     "WrongEncryptionKey",
     "nearest",

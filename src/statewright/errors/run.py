@@ -183,6 +183,24 @@ class NodeCancelledError(RunError):
         self.__cause__ = error
 
 
+class RemoteCallError(RunError):
+    """A node cannot run in another process: something it needs cannot be sent there, or is not available there."""
+
+
+class WorkerDied(RemoteCallError):
+    """A worker process ended while it executed a node, again and again."""
+
+    def __init__(self, cause: str, losses: int = 1) -> None:
+        self.cause = cause
+        self.losses = losses
+        """How often a worker has died with the same call."""
+        times = "" if losses == 1 else f" {losses} times"
+        super().__init__(
+            f"A worker process died{times} while it executed this call: {cause}. Look for a crash of native code, or "
+            f"for a process that the system has killed because memory ran out; then resume the run."
+        )
+
+
 class InvalidResume(RunError):
     """An answer does not match the open questions of its thread."""
 

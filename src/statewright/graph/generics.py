@@ -92,6 +92,7 @@ if TYPE_CHECKING:
         reads: Sequence[str] | None
         writes: Sequence[str] | None
         aliases: Sequence[str]
+        executor: str | None
         resources: Mapping[str, float] | None
         memory: Memory
         description: str | None

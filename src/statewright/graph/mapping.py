@@ -7,7 +7,7 @@ node. The second time it receives the gathered results, writes them, and follows
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, NamedTuple, cast
 
 from statewright.checkpoint import register_codec
@@ -71,15 +71,27 @@ def item_function(name: str, action: Callable[..., Any] | SubgraphLike) -> Calla
 
     @wraps(function)
     async def acall(item: Indexed, **injected: Any) -> Send:
-        return Send(name, Indexed(item.position, await function(item.value, **injected)), gather=True)
+        return await acall_item(name, function, item, **injected)
 
     @wraps(function)
     def call(item: Indexed, **injected: Any) -> Send:
-        return Send(name, Indexed(item.position, function(item.value, **injected)), gather=True)
+        return call_item(name, function, item, **injected)
 
     wrapper = acall if is_coroutine_function(function) else call
+    remote = acall_item if wrapper is acall else call_item
+    vars(wrapper)["remote_form"] = partial(remote, name, function)  # other processes cannot import a local function
     hints = resolved_hints(function)
     # Only the hints of injected parameters are copied: the hints of the item and the result would be taken for schemas.
     injected = [name for name, _ in read_parameters(function).injected]
     wrapper.__annotations__ = {parameter: hints[parameter] for parameter in injected if parameter in hints}
     return wrapper
+
+
+def call_item(name: str, function: Callable[..., Any], item: Indexed, **injected: Any) -> Send:
+    """Handle one item in another process."""
+    return Send(name, Indexed(item.position, function(item.value, **injected)), gather=True)
+
+
+async def acall_item(name: str, function: Callable[..., Any], item: Indexed, **injected: Any) -> Send:
+    """Handle one item by a coroutine function in another process."""
+    return Send(name, Indexed(item.position, await function(item.value, **injected)), gather=True)

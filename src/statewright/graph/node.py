@@ -50,8 +50,11 @@ class Node:
     """The fields that the node may write; None for all fields."""
     aliases: tuple[str, ...] = ()
     """Former names of the node, which older checkpoints may contain."""
+    executor: str | None = None
+    """The name of the executor that runs it in another process; None to run it in the process of the run."""
     resources: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Resources that an executor should reserve for a task, such as `{"cpu": 2, "gpu": 1}`."""
+    """Resources that its executor reserves for a task: `{"cpu": 2, "gpu": 1}`. Other names are those of the executor.
+    """
     memory: Memory = "call"
     description: str | None = None
     tags: tuple[str, ...] = ()

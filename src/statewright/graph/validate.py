@@ -89,6 +89,8 @@ def _node_problems(graph: Graph, node: Node, has_store: bool) -> Iterator[str]:
             yield f"Node {node.name!r} waits for channel {channel!r}, which does not exist. {hint}"
     yield from _policy_problems(node)
     yield from _access_problems(graph, node)
+    if node.executor is not None:
+        yield from _executor_problems(node)
     if node.is_subgraph:
         return
     yield from _parameter_problems(f"Node {node.name!r}", node.action, has_store)
@@ -119,6 +121,28 @@ def _policy_problems(node: Node) -> Iterator[str]:
             f"{name} has memory='thread' and a cache policy, but a cached result does not change the memory of the "
             f"subgraph. Remove one of them."
         )
+
+
+def _executor_problems(node: Node) -> Iterator[str]:
+    """Report options and parameters that a node cannot have if it runs in another process."""
+    name = f"Node {node.name!r} has executor={node.executor!r}"
+    if node.is_subgraph:
+        yield f"{name}, but it is a graph, which needs the thread of its caller. Give the executor to its nodes."
+        return
+    if node.inline:
+        yield f"{name} and inline=True, which means the thread of the driver. Remove one of them."
+    if isinstance(node.timeout, TimeoutPolicy) and node.timeout.idle_timeout is not None:
+        yield f"{name} and an idle_timeout, but heartbeats of other processes do not arrive. Use run_timeout."
+    for resource, amount in node.resources.items():
+        if not isinstance(amount, int | float) or isinstance(amount, bool) or amount < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+            yield f"Node {node.name!r}: the resource {resource!r} is {amount!r}. Pass a number that is not negative."
+    try:
+        injected = read_parameters(node.action).injected  # pyright: ignore[reportArgumentType]  # not a graph
+    except (TypeError, ValueError):
+        return  # a builtin without a signature is called with the state
+    for parameter, kind in injected:
+        if kind in ("store", "previous"):
+            yield f"{name}, but its parameter {parameter!r} exists only in the process of the run. Remove one of them."
 
 
 def _has_useless_idle_timeout(timeout: TimeoutPolicy) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 from statewright.cache import Cache
 from statewright.checkpoint import Checkpointer
 from statewright.clock import Clock, Duration
-from statewright.errors import InvalidConfig
+from statewright.errors import InvalidConfig, suggestion
 from statewright.graph import Budget, ContextT, GraphBuilder, InputT, OutputT, ResultT, StateT
 from statewright.runtime.compiled import CompiledGraph
 from statewright.runtime.config import ChangedQuestions, checked_grace
@@ -20,6 +20,8 @@ from statewright.state import MessagesState, UnknownKeys
 from statewright.store import Store
 
 if TYPE_CHECKING:
+    from statewright.executors.port import Executor
+    from statewright.graph import Node
     from statewright.graph.generics import BareT, BuilderOptions, CallerT, FieldsT, InstanceT, SchemaT
     from statewright.state import StateSchema
 
@@ -135,6 +137,7 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
         lease: Duration | None = None,
+        executors: Mapping[str, Executor] | None = None,
     ) -> CompiledGraph[StateT, ContextT, InputT, OutputT, ResultT]:
         """Check the graph and return it ready to run. The builder does not change, and may be compiled again.
 
@@ -154,10 +157,14 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
         - `validate`: which updates to check against the types of fields: the `input`, `all`, or none (`off`).
         - `lease`: how long a run holds its thread after each write; by default the lease duration of the checkpointer,
           or 60 seconds. After that time, other runs may take over the thread of a run that hangs.
+        - `executors`: what the nodes mean by `executor=`, by name. `process` and `ray` need not be given: they mean a
+          pool of processes, and Ray, that all graphs share.
 
         Raises InvalidGraph with all problems. With `strict=False`, problems of the graph's shape become warnings.
         """
         interrupts = [*_as_sequence(interrupt_before), *_as_sequence(interrupt_after)]
+        is_distributed = any(node.executor is not None for node in self.nodes.values())
+        executors, executor_problems = _executors_of(self.nodes.values(), executors) if is_distributed else ({}, [])
         graph = self.freeze(
             strict=strict,
             name=name,
@@ -172,6 +179,7 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
                 *_grace_problems(sibling_grace),
                 *_choice_problems("validate", validate, ("input", "all", "off")),
                 *_choice_problems("changed_questions", changed_questions, ("warn", "error")),
+                *executor_problems,
             ],
         )
         return CompiledGraph(
@@ -191,6 +199,7 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
             instruments=instruments,
             clock=clock,
             lease=lease,
+            executors=executors,
         )
 
 
@@ -225,6 +234,29 @@ def _as_sequence(names: Names) -> Sequence[str]:
 
 
 _EXAMPLES: dict[type, str] = {Checkpointer: "InMemorySaver()", Store: "InMemoryStore()", Cache: "InMemoryCache()"}
+
+
+def _executors_of(
+    nodes: Iterable[Node], executors: Mapping[str, Executor] | None
+) -> tuple[dict[str, Executor], list[str]]:
+    """Return the executors that nodes name, and the problems of nodes whose executor does not exist or suffice."""
+    from statewright.executors.defaults import DEFAULT_NAMES, default_executor  # loads the executors
+
+    resolved, problems = dict(executors or {}), list[str]()
+    for node in nodes:
+        if (name := node.executor) is None:
+            continue
+        executor = resolved.get(name) or (default_executor(name) if isinstance(name, str) else None)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if executor is None:
+            hint = suggestion(str(name), [*DEFAULT_NAMES, *resolved], noun="Executors")
+            problems.append(f"Node {node.name!r}: there is no executor {name!r}. {hint} Pass compile(executors=...).")
+        elif not hasattr(executor, "find_problems"):
+            problems.append(f"executors= has {executor!r} for {name!r}. Pass an object such as ProcessExecutor().")
+        else:
+            resolved[name] = executor
+            reasons = executor.find_problems(node.resources)
+            problems += [f"Node {node.name!r} cannot run on executor {name!r}: {reason}." for reason in reasons]
+    return resolved, problems
 
 
 def _port_problems(name: str, value: object, port: type) -> list[str]:

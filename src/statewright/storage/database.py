@@ -96,16 +96,16 @@ class Statement:
     translate: Callable[[Exception], Exception | None] | None = None
     """Returns the error to raise for an error of the connection, such as a violated constraint; None to raise that
     error itself."""
-    receive: Callable[[Any, int], None] | None = None
-    """Receives the first row that the statement returns (None if there is none) and the number of rows, before the
+    receive: Callable[[list[Any], int], None] | None = None
+    """Receives the rows that the statement returns, and the number of rows returned or changed, before the
     transaction is reported as committed."""
 
-    def check(self, row: Any, count: int) -> None:
+    def check(self, rows: list[Any], count: int) -> None:
         """Process the result of the statement. Raises the error of `mismatch` if the number of rows is wrong."""
         if self.match is not Match.ANY and count != (self.match is Match.ONE):
             raise self.mismatch()
         if self.receive is not None:
-            self.receive(row, count)
+            self.receive(rows, count)
 
     def error_of(self, error: Exception) -> Exception:
         """Return the error to raise for an error of the connection."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.postgres_server import STORAGES, empty_database
 
 from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer, InMemorySaver
@@ -25,14 +26,19 @@ def now() -> datetime:
     return NOW
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=STORAGES)
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ledger, Checkpointer]]:
     """Yield a ledger and the saver of the same database."""
-    if request.param == "memory":
-        yield InMemoryLedger(), InMemorySaver()
-        return
-    with SqliteDatabase(tmp_path / "runs.db") as database:
-        yield SqliteLedger(database), SqliteSaver(database)
+    match request.param:
+        case "memory":
+            yield InMemoryLedger(), InMemorySaver()
+        case "sqlite":
+            with SqliteDatabase(tmp_path / "runs.db") as database:
+                yield SqliteLedger(database), SqliteSaver(database)
+        case _:
+            from statewright.storage.postgres import PostgresLedger, PostgresSaver
+
+            yield PostgresLedger(empty_database()), PostgresSaver(empty_database())
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from statewright.channels import (
     MISSING,
@@ -61,6 +61,10 @@ from statewright.state import (
     stored_types,
 )
 
+if TYPE_CHECKING:
+    from statewright.executors.port import Executor
+    from statewright.runtime.tasks.remote_node import RemoteNode
+
 Validate = Literal["input", "all", "off"]
 Lane = Literal["loop", "thread", "inline"]
 """Where a node is executed: on an event loop, on a worker thread, or on the thread of the driver."""
@@ -111,6 +115,7 @@ class NodeProgram:
         "policies",
         "read",
         "reads_all",
+        "remote",
         "routes",
         "routes_await",
         "single_route",
@@ -158,6 +163,8 @@ class NodeProgram:
         """Where the sync driver executes the node if several tasks run concurrently."""
         self.async_lane: Lane = "thread" if self.acall is None else "loop"
         """Where the driver on an event loop executes the node."""
+        self.remote: RemoteNode | None = None
+        """Its calls in other processes, if it has an executor."""
         self.policies: NodePolicies | None = None
         """The policies of the node; None if it has none."""
         self.successors: tuple[str, ...] = ()
@@ -203,8 +210,13 @@ class Program:
         unknown_keys: UnknownKeys = "warn",
         validate: Validate = "input",
         debug: bool = False,
+        executors: Mapping[str, Executor] | None = None,
     ) -> None:
         self.graph = graph
+        self._executors = executors or {}
+        """The executors of nodes, by name, with the default ones that nodes name."""
+        self.has_remote = any(node.executor is not None for node in graph.nodes.values())
+        """True if a node runs in other processes."""
         self._policy_factory = PolicyFactory(graph)
         self.debug = debug
         self.node_order = graph.order
@@ -371,6 +383,8 @@ class Program:
                 frozenset(self.merging_channels),
             )
             program.async_lane = "loop"
+        if node.executor is not None:
+            self._run_elsewhere(program, node, parameters)
         program.policies = self._policy_factory.policies_of(node)
         if program.policies is not None:
             program.async_lane = program.concurrent_lane = "loop"  # so that no thread is occupied by a task that waits
@@ -387,6 +401,15 @@ class Program:
             program.handler = node.name + HANDLER_SUFFIX
         self._connect(program, node.name)
         return program
+
+    def _run_elsewhere(self, program: NodeProgram, node: Node, parameters: Parameters) -> None:
+        """Make a node call its function in another process. To drivers it is a coroutine function of its input."""
+        from statewright.runtime.tasks.remote_node import RemoteNode  # loads the executors
+
+        program.remote = RemoteNode(node, parameters, self._executors[cast(str, node.executor)])
+        program.acall = program.remote.acall
+        program.takes_state, program.injected, program.state_only = True, None, True
+        program.sync_lane = program.concurrent_lane = program.async_lane = "loop"
 
     def _reader(self, schema: StateSchema) -> Reader:
         """Return the reader of a schema. All nodes with the schema share it, so that values are validated only once."""

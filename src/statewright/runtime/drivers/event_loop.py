@@ -348,6 +348,10 @@ async def _run_many(run: Run, effect: RunTasks, lone_outcome: Sequence[Outcome |
         try:
             if lone_outcome:
                 step.accept_lone(lone_outcome[0])
+            if run.program.has_remote and "loop" in lanes:
+                from statewright.runtime.concurrency.remote_executor import start_in_chunks  # loads the executors
+
+                lanes = start_in_chunks(step, lanes)
             if "thread" in lanes:
                 ThreadExecutor().start(step, lanes["thread"], run.settings.max_concurrency or DEFAULT_THREADS)
             if "loop" in lanes:

@@ -252,6 +252,10 @@ class _Executors:
         """Start the tasks. When this returns, those that run on the driver's own thread have ended."""
         run = step.run
         lanes = indices_by_lane([node.concurrent_lane for node in step.task_nodes()], run.settings.max_concurrency)
+        if run.program.has_remote and "loop" in lanes:
+            from statewright.runtime.concurrency.remote_executor import start_in_chunks  # loads the executors
+
+            lanes = start_in_chunks(step, lanes)
         if "loop" in lanes:
             from statewright.runtime.concurrency.private_loop import start_coroutines  # loads asyncio
 

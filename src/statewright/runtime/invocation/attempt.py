@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from statewright.checkpoint import Task
 from statewright.clock import Clock
 
@@ -9,7 +11,17 @@ from statewright.clock import Clock
 class Attempt:
     """One attempt at a task with policies: its number, and whether its outcome is still awaited."""
 
-    __slots__ = ("_last_beat", "abandoned", "clock", "failed_task", "heartbeat_only", "is_repeat", "number", "outer")
+    __slots__ = (
+        "_last_beat",
+        "abandoned",
+        "clock",
+        "failed_task",
+        "heartbeat_only",
+        "is_repeat",
+        "number",
+        "on_begin",
+        "outer",
+    )
 
     def __init__(
         self,
@@ -33,6 +45,8 @@ class Attempt:
         """True if only explicit heartbeats reset the idle timeout; otherwise stream writes and steps reset it too."""
         self.outer = outer
         """For a call of a `@task` function: the attempt that made the call. If it is abandoned, so is this attempt."""
+        self.on_begin: Callable[[], object] | None = None
+        """Called when a worker in another process begins with the call, if its time limit counts from then."""
         self._last_beat: float | None = None
         """The time of the last heartbeat, by `Clock.monotonic`; None if there was none."""
 

@@ -193,6 +193,7 @@ class Run:
         "saver",
         "saves_on_exit",
         "settings",
+        "shipments",
         "slots",
         "step_before",
         "step_limit",
@@ -323,6 +324,9 @@ class Run:
         """For each running `runtime.step` of a task with policies: the attempt that has started the step last."""
         self.refusals: dict[TaskId, RunError] = {}
         """By task id: the error that a task received because the run is over. See `liveness.note_refusal`."""
+
+        self.shipments: Mapping[Any, Any] | None = None
+        """What this superstep has shared with workers in other processes, by executor: see `tasks/remote_node`."""
 
         # Not saved yet.
         self.in_flight_commit: AnyFuture[Any] | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from statewright.cache import Cache
 from statewright.checkpoint import BranchKey, Checkpointer, InMemorySaver, as_lease_duration, owner_name
@@ -54,6 +54,9 @@ from statewright.runtime.tasks.scope import Scope, current_scope
 from statewright.state import UnknownKeys
 from statewright.store import Store
 
+if TYPE_CHECKING:
+    from statewright.executors.port import Executor
+
 
 class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     """A compiled graph with its services; creates runs of it."""
@@ -79,6 +82,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
         lease: Duration | None = None,
+        executors: Mapping[str, Executor] | None = None,
     ) -> None:
         self.graph = graph
         self._lease = as_lease_duration(lease)
@@ -99,7 +103,9 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         self._unsaved_config = (
             self._config._replace(sibling_grace=0.0) if sibling_grace is SIBLING_GRACE else self._config
         )
-        self._program = self.program_class(graph, unknown_keys=unknown_keys, validate=validate, debug=debug)
+        self._program = self.program_class(
+            graph, unknown_keys=unknown_keys, validate=validate, debug=debug, executors=executors
+        )
         if checkpointer is not None:
             checkpointer.allow(self._program.stored_types)
         self._listeners = tuple(instrument_listeners(instruments))

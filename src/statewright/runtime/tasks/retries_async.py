@@ -93,7 +93,7 @@ async def _try(
     try:
         if timeout is None:
             return await _call_once(scope, node, task, checkpoint)
-        with Deadline(cast(Attempt, scope.attempt), timeout, node.name):
+        with Deadline(cast(Attempt, scope.attempt), timeout, node.name, begins_later=node.remote is not None):
             return await _call_once(scope, node, task, checkpoint)
     except asyncio.CancelledError as error:
         if is_cancelled_by_run(scope):
@@ -157,6 +157,7 @@ class Deadline:
 
     __slots__ = (
         "_attempt",
+        "_begins_later",
         "_error",
         "_has_ended",
         "_loop",
@@ -168,8 +169,11 @@ class Deadline:
         "_timer",
     )
 
-    def __init__(self, attempt: Attempt, timeout: TimeLimit, node: str) -> None:
+    def __init__(self, attempt: Attempt, timeout: TimeLimit, node: str, *, begins_later: bool = False) -> None:
+        """With `begins_later` the limit counts from the time that `attempt.on_begin` is called."""
         self._attempt = attempt
+        self._begins_later = begins_later
+        self._timer: Timer | None = None
         self._timeout = timeout
         self._node = node
         self._error: Exception | None = None
@@ -180,12 +184,24 @@ class Deadline:
         self._loop = asyncio.get_running_loop()
         self._task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._requests_before = self._task.cancelling()
+        if self._begins_later:
+            self._attempt.on_begin = self._begin
+        else:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Start the time limit; again, if the call has to be repeated because its worker has died."""
+        if self._has_ended or self._error is not None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
         self._started_at = self._attempt.clock.monotonic()
         self._set_timer()
 
     def __exit__(self, cls: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._has_ended = True  # `_check` may be scheduled already, and must not cancel what the task does next
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._error is None:
             return
         is_also_cancelled = self._task.uncancel() > self._requests_before
@@ -207,7 +223,8 @@ class Deadline:
         try:
             due, kind, limit = next_timeout(self._attempt, self._timeout, self._started_at)
             if self._attempt.clock.monotonic() < due:
-                self._timer.cancel()
+                if self._timer is not None:
+                    self._timer.cancel()
                 self._set_timer()
                 return
             self._error = NodeTimeoutError(self._node, kind, limit)

@@ -168,8 +168,8 @@ def _spend(tables: Tables, change: Spend) -> Job[Any]:
     sums = ", ".join(f'"{name}" = "{table.name}"."{name}" + excluded."{name}"' for name in spent.SUMS)
     sql = f'{table.insert} ON CONFLICT ("id") DO UPDATE SET {sums} {table.returning}'
 
-    def receive(row: Any, _: int) -> None:
-        change.after = table.record(row)
+    def receive(rows: list[Any], _: int) -> None:
+        change.after = table.record(rows[0])
 
     return _sending(table.statement(sql, row, spent, receive=receive))
 
@@ -270,8 +270,8 @@ def _advance(tables: Tables, change: Advance) -> Job[Any]:
     parameters += [at, count, *more]
     events = [Statement(tables.sql["insert_events"], (at, _body(tables, change), change.run_id))] if count else []
 
-    def receive(row: Any, _: int) -> None:
-        change.written_events = _numbered(change, row[0] - count + 1)
+    def receive(rows: list[Any], _: int) -> None:
+        change.written_events = _numbered(change, rows[0][0] - count + 1)
 
     update = table.statement(sql, parameters, values, **_one(table, change.run_id, change.expect), receive=receive)
     return _sending(update, *_without_separate_input(tables, Run, change.run_id, values), *events)
@@ -302,7 +302,7 @@ def _announce(tables: Tables, change: Announce) -> Job[Any]:
     sql = f'INSERT INTO "{table.name}" ({columns}) SELECT {values} {tables.sql["subscribers"]}'
     parameters = [value for name, value in row.items() if name != "webhook_id"]
 
-    def receive(_: Any, count: int) -> None:
+    def receive(_: list[Any], count: int) -> None:
         change.delivery_count = count
 
     subscriber = (change.workspace_id, change.event_type)

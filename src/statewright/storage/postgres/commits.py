@@ -114,8 +114,8 @@ class PostgresWriter(Writer):
             *request.parameters(),
         )
 
-        def compact_if_due(row: Any, _: int) -> None:
-            line, record_count, size = row
+        def compact_if_due(rows: list[Any], _: int) -> None:
+            ((line, record_count, size),) = rows
             if record_count >= RECENT or (size >= LARGEST and record_count > 1):
                 self._database.submit(self._compaction_job(commit.branch_key.thread_id, line))
 

@@ -339,7 +339,7 @@ class Session:
             if query.receive is not None:
                 query.receive(outcome)
             elif query.statement is not None and query.statement.receive is not None:
-                query.statement.receive(outcome.fetchone(), outcome.rowcount)
+                query.statement.receive(outcome.fetchall(), outcome.rowcount)
 
     def _write_query(self, query: _Query) -> _Key | None:
         """Write a statement to the send buffer of libpq. Return its key if it is prepared first; None otherwise."""

@@ -12,7 +12,7 @@ from datetime import datetime
 from statewright.clock import instant_of, microseconds
 from statewright.ids import draw_run_id
 from statewright.runs import NextDue, Run
-from statewright.storage.database import Connection
+from statewright.storage.database import Connection, Statement
 from statewright.storage.ledger.claim import Claimant
 from statewright.storage.ledger.ledger import DatabaseLedger
 from statewright.storage.postgres.database import PostgresDatabase
@@ -37,8 +37,15 @@ class PostgresLedger(DatabaseLedger[PostgresDatabase]):
         sql = f"SELECT {table.expressions} {self._tables.sql['claim_runs']}"
         claims = [draw_run_id() for _ in range(limit)]
         at = microseconds(now) if self.database.trusts_clocks else None
-        rows = connection.execute(sql, (claimant.worker_id, claims, at, *_served(claimant))).fetchall()
-        return [table.record(row) for row in rows]
+        claimed: list[Run] = []
+        connection.send(
+            Statement(
+                sql,
+                (claimant.worker_id, claims, at, *_served(claimant)),
+                receive=lambda rows, _: claimed.extend(map(table.record, rows)),
+            )
+        )
+        return claimed
 
     def _next_due(self, connection: Connection, claimant: Claimant) -> NextDue:
         due, has_held = connection.execute(self._tables.sql["next_due"], _served(claimant)).fetchone()

@@ -54,8 +54,8 @@ class _Connection(sqlite3.Connection):
             if translated is error:
                 raise
             raise translated from error
-        row = cursor.fetchone() if cursor.description is not None else None
-        statement.check(row, cursor.rowcount if cursor.description is None else row is not None)
+        rows = cursor.fetchall() if cursor.description is not None else []
+        statement.check(rows, cursor.rowcount if cursor.description is None else len(rows))
 
 
 class SqliteDatabase(GroupCommitDatabase):

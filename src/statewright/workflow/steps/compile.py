@@ -109,7 +109,7 @@ class StepsProgram(Program):
 
     def __init__(self, graph: Graph, **options: Any) -> None:
         super().__init__(graph, **options)
-        self.reported = frozenset[str]()  # a parent graph receives the map, not the channels
+        self.reported_fields = frozenset[str]()  # a parent graph receives the map, not the channels
 
     def output(self, values: Mapping[str, Any], *, typed: bool = False, plain: bool = False) -> Any:
         return get_visible_state(values)

@@ -1,0 +1,130 @@
+"""Fan-outs whose items run in other processes, compared with chunks that a program makes by hand.
+
+The wall clock is measured, so the figures need a machine with nothing else to do. The pools are started before.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from benchmarks.cases.fan_out import Gathered
+from benchmarks.figure import Figure, Rival
+from benchmarks.requirement import AtMost, Within
+from benchmarks.timing import per_call
+from statewright import START, Send, StateGraph
+from statewright.executors import ProcessExecutor, RayExecutor
+
+SMALL_ITEMS = 10_000
+CHUNK = 250
+HEAVY_ITEMS = 60
+HEAVY_SECONDS = 0.05
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def work(item: int) -> dict[str, list[int]]:
+    """Do what takes about 50 microseconds."""
+    total = 0
+    for number in range(1000):
+        total += number * item
+    return {"found": [total]}
+
+
+def compute(item: int) -> dict[str, list[int]]:
+    """Use the processor for a while."""
+    end = time.thread_time() + HEAVY_SECONDS
+    while time.thread_time() < end:
+        pass
+    return {"found": [item]}
+
+
+def work_on_all(items: list[int]) -> list[dict[str, list[int]]]:
+    return [work(item) for item in items]
+
+
+def fan_out(executor: Any, function: Callable[..., Any], width: int) -> Callable[[], object]:
+    """Return a run that sends a number of items to a node on an executor, after one that starts its workers."""
+    graph = StateGraph(Gathered).add_node("begin", lambda state: None).add_node("work", function, executor="pool")
+    graph.add_edge(START, "begin")
+    graph.add_conditional_edges("begin", lambda state: [Send("work", n) for n in range(state["width"])], ["work"])
+    app = graph.compile(executors={"pool": executor})
+    app.invoke({"width": 10 * CORES, "found": []})
+    return lambda: app.invoke({"width": width, "found": []})
+
+
+def processes(function: Callable[..., Any], width: int) -> Callable[[], object]:
+    return fan_out(ProcessExecutor(), function, width)
+
+
+def processes_by_hand() -> Callable[[], object]:
+    pool = ProcessPoolExecutor(CORES)
+    list(pool.map(work, range(10 * CORES)))
+    return lambda: list(pool.map(work, range(SMALL_ITEMS), chunksize=CHUNK))
+
+
+@cache
+def connected_ray() -> Any:
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray: Any = import_module("ray")
+    ray.init(num_cpus=CORES, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+    return ray
+
+
+def on_ray(function: Callable[..., Any], width: int) -> Callable[[], object]:
+    connected_ray()
+    return fan_out(RayExecutor(), function, width)
+
+
+def ray_by_hand() -> Callable[[], object]:
+    ray = connected_ray()
+    task = ray.remote(work_on_all)
+    ray.get([task.remote([1]) for _ in range(2 * CORES)])
+    starts = range(0, SMALL_ITEMS, CHUNK)
+    return lambda: ray.get([task.remote(list(range(start, start + CHUNK))) for start in starts])
+
+
+IDEAL_MICROSECONDS = HEAVY_SECONDS * 1e6 / CORES
+ALL_CORES = AtMost(IDEAL_MICROSECONDS / 0.9)
+
+FIGURES = (
+    Figure(
+        name=f"{SMALL_ITEMS:,} small items on processes",
+        unit="µs/item",
+        ours=per_call(partial(processes, work, SMALL_ITEMS), SMALL_ITEMS),
+        rivals=(
+            Rival(
+                name="ProcessPoolExecutor, chunked by hand",
+                take=per_call(processes_by_hand, SMALL_ITEMS),
+                requirement=Within(1.2),
+            ),
+        ),
+    ),
+    Figure(
+        name=f"{HEAVY_ITEMS} items of {HEAVY_SECONDS * 1000:g} ms on processes, all cores at 90 %",
+        unit="µs/item",
+        ours=per_call(partial(processes, compute, HEAVY_ITEMS), HEAVY_ITEMS),
+        limit=ALL_CORES,
+    ),
+    *(
+        (
+            Figure(
+                name=f"{SMALL_ITEMS:,} small items on Ray",
+                unit="µs/item",
+                ours=per_call(partial(on_ray, work, SMALL_ITEMS), SMALL_ITEMS),
+                rivals=(
+                    Rival(
+                        name="Ray, chunked by hand",
+                        take=per_call(ray_by_hand, SMALL_ITEMS),
+                        requirement=Within(1.2),
+                    ),
+                ),
+            ),
+        )
+        if find_spec("ray") is not None
+        else ()
+    ),
+)

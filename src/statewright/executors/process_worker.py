@@ -1,0 +1,111 @@
+"""The worker process of a `ProcessExecutor`.
+
+It executes one chunk at a time and talks to its parent over a pipe. Messages to it: `("run", dropped, function,
+payload)`, and `("value", key, data)` in reply to its own `("need", key)`. Its messages: `("ready",)`, `("need", key)`,
+`("done", data)` and `("failed", packed error)`.
+
+It ends when the pipe is closed, and at once, even in the middle of a call, when its parent has died: a result that
+nobody receives is not worth the processor, and the next driver sends the call again. A Ctrl-C in the terminal reaches
+every process of the program; the parent decides what it means.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Iterable
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from statewright.errors import RemoteCallError
+from statewright.executors.exceptions import pack_error, unpack_error
+from statewright.executors.pickling import dumps
+from statewright.executors.worker import forget_functions, run_chunk
+
+
+class WorkerStore:
+    """The shared values that this process has received, as bytes."""
+
+    def __init__(self) -> None:
+        self._connection: Connection | None = None
+        self._data: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+        self._is_running = False
+
+    def connect(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def begin(self, dropped: Iterable[str]) -> None:
+        """Begin a chunk: values may be requested. Delete those that the parent has dropped."""
+        with self._lock:
+            self._is_running = True
+            for key in dropped:
+                self._data.pop(key, None)
+
+    def end(self) -> None:
+        """End a chunk: a thread that a node has left running may not use the pipe."""
+        with self._lock:
+            self._is_running = False
+
+    def load(self, key: str) -> Any:
+        """Return a new copy of a value, requesting it from the parent the first time."""
+        with self._lock:
+            data = self._data.get(key)
+            if data is None:
+                if self._connection is None or not self._is_running:
+                    raise RemoteCallError(
+                        "A shared value was used after its node had ended, or outside a worker. Read it in the node."
+                    )
+                self._connection.send(("need", key))
+                _, _, data = self._connection.recv()
+                if not isinstance(data, bytes):
+                    raise unpack_error(data)
+                self._data[key] = data
+        return pickle.loads(data)
+
+
+store = WorkerStore()
+
+
+class ValueReference:
+    """A shared value in a worker."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    def get(self) -> Any:
+        """Return a new copy of the value."""
+        return store.load(self.key)
+
+
+def serve(connection: Connection) -> None:
+    """Execute chunks until the pipe is closed. The main function of the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_exit_with_parent, name="statewright-parent", daemon=True).start()
+    store.connect(connection)
+    try:
+        connection.send(("ready",))
+        while True:
+            _, dropped, function, payload = connection.recv()
+            store.begin(dropped)
+            forget_functions(dropped)
+            try:
+                message: tuple[str, Any] = ("done", run_chunk(function, payload, dumps))
+            except BaseException as error:
+                message = ("failed", pack_error(error, dumps))
+            store.end()
+            connection.send(message)
+    except (EOFError, OSError):  # the parent has closed the pipe
+        return
+
+
+def _exit_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

@@ -1,0 +1,92 @@
+"""The call of a node in a worker process: the part of a node that is pickled and sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from statewright.executors.port import SharedValue
+from statewright.graph import Runtime
+from statewright.runtime.tasks.scope import enter_scope, leave_scope
+from statewright.runtime.tasks.worker_host import StepFacts, WorkerHost, WorkerScope, writer_into
+
+
+class NodeCall:
+    """The function of a node as a worker calls it. The only part of a node that is sent to workers."""
+
+    __slots__ = ("facts", "function", "injected", "is_coroutine", "node", "takes_state")
+
+    def __init__(
+        self,
+        node: str,
+        function: Callable[..., Any],
+        injected: Sequence[tuple[str, str]],
+        facts: StepFacts | None,
+        *,
+        takes_state: bool,
+        is_coroutine: bool,
+    ) -> None:
+        self.node = node
+        self.function = function
+        self.injected = injected
+        self.facts = facts
+        self.takes_state = takes_state
+        self.is_coroutine = is_coroutine
+
+    def __call__(self, item: tuple[Any, dict[str, SharedValue] | None, Any], effects: list[Any]) -> Any:
+        """Call the function in a worker.
+
+        `item` is its input, fields of the input to fetch, and the ids and the error of the task if it takes services.
+        """
+        state, fields, extra = item
+        if fields:
+            state = {name: fields[name].get() if name in fields else value for name, value in state.items()}
+        args = (state,) if self.takes_state else ()
+        kwargs = {parameter: self._service(kind, extra, effects) for parameter, kind in self.injected}
+        token = enter_scope(cast(Any, WorkerScope(self.node)))
+        try:
+            result = self.function(*args, **kwargs)
+            return _run_coroutine(result) if self.is_coroutine else result
+        finally:
+            leave_scope(token)
+
+    def _service(self, kind: str, extra: Any, effects: list[Any]) -> Any:
+        assert self.facts is not None
+        info, error = extra
+        if kind == "runtime":
+            return Runtime(WorkerHost(self.facts, info, effects))
+        if kind == "writer":
+            return writer_into(effects, self.facts)
+        if kind == "config":
+            return self.facts.config
+        return error
+
+    def __reduce__(self) -> Any:
+        return _restore_call, tuple(getattr(self, name) for name in sorted(self.__slots__))
+
+
+def _restore_call(
+    facts: StepFacts | None,
+    function: Callable[..., Any],
+    injected: Sequence[tuple[str, str]],
+    is_coroutine: bool,
+    node: str,
+    takes_state: bool,
+) -> NodeCall:
+    return NodeCall(node, function, injected, facts, takes_state=takes_state, is_coroutine=is_coroutine)
+
+
+_loop: asyncio.AbstractEventLoop | None = None
+"""The event loop of a worker process, kept because creating one costs more than a short call."""
+
+
+def _run_coroutine(awaitable: Any) -> Any:
+    global _loop
+    if _loop is None or _loop.is_closed():
+        _loop = asyncio.new_event_loop()
+
+    async def wait_for() -> Any:
+        return await awaitable
+
+    return _loop.run_until_complete(wait_for())

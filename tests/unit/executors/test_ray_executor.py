@@ -1,0 +1,35 @@
+"""The settings of a RayExecutor. What it executes is tested with the pool of processes, in `tests/semantics`."""
+
+from __future__ import annotations
+
+import pytest
+from tests.ray_cluster import HAS_RAY, needs_ray, shared_executor
+
+from statewright import START, StateGraph
+from statewright.errors import InvalidConfig, MissingLibrary
+from statewright.executors import RayExecutor
+
+
+@pytest.mark.skipif(HAS_RAY, reason="Ray is installed")
+def test_without_ray_the_error_names_the_extra() -> None:
+    with pytest.raises(MissingLibrary, match=r"pip install 'statewright\[ray\]'"):
+        RayExecutor()
+    graph = StateGraph(dict).add_node("n", lambda state: None, executor="ray").add_edge(START, "n")
+    with pytest.raises(MissingLibrary, match=r"pip install 'statewright\[ray\]'"):
+        graph.compile()
+
+
+@pytest.mark.parametrize("option", ["num_cpus", "num_gpus", "resources", "max_retries"])
+def test_options_that_belong_to_nodes_are_refused(option: str) -> None:
+    with pytest.raises(InvalidConfig, match=rf"options= has {option}\. Give the resources to the nodes"):
+        RayExecutor(options={option: 1})
+
+
+@needs_ray
+@pytest.mark.filterwarnings("ignore::Warning:ray")
+def test_the_capacity_is_that_of_the_cluster() -> None:
+    executor = shared_executor()
+    assert executor.capacity({}) == 2
+    assert executor.capacity({"cpu": 0.5}) == 4
+    assert executor.capacity({"cpu": 2}) == 1
+    assert executor.capacity({"gpu": 1}) == 1  # a cluster may grow, so one chunk waits for it
