@@ -31,7 +31,9 @@ Lanes = Mapping[Lane, Sequence[int]]
 
 def is_sent_in_chunks(run: Run, node: NodeProgram) -> bool:
     """Return whether the tasks of a node need nothing but to be called in a worker: no attempts, no awaiting."""
-    return node.remote is not None and node.policies is None and not run.all_tasks_need_attempts and not node.routes_await
+    return (
+        node.remote is not None and node.policies is None and not run.all_tasks_need_attempts and not node.routes_await
+    )
 
 
 def start_in_chunks(step: Superstep, lanes: Lanes) -> Lanes:
