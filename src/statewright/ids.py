@@ -117,8 +117,8 @@ class _IdGenerator:
 
 
 _generator = _IdGenerator()
-draw_run_id = _generator.run_id
-draw_checkpoint_id = _generator.checkpoint_id
+new_run_id = _generator.run_id
+new_checkpoint_id = _generator.checkpoint_id
 
 
 def creation_time_of(checkpoint_id: str) -> datetime | None:

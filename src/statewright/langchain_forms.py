@@ -45,10 +45,13 @@ _SHARED_FIELDS: Final = ("content", "tool_calls", "invalid_tool_calls")
 """The fields of a LangChain message that our message has too. If our message was changed after the conversion, its
 values take precedence over recorded ones."""
 _UNRECORDED_FIELDS: Final = ("type", "id", "name", "status", "artifact")
-"""The fields of a LangChain message that are never recorded under their own names."""
+"""The fields of a LangChain message that are not compared: our message holds them elsewhere, and `type` is recorded
+separately."""
 DERIVED_FIELDS: Final = "as_they_are"
-"""The key in the record of our fields under which the record names the LangChain fields that were derived from our
-fields. They are not recorded when the LangChain message is converted to our message again."""
+"""The key, in the record of our fields, of a list of LangChain field names. We computed those fields from our own
+message, so `read_langchain` does not record them as LangChain data."""
+_ADDED_METADATA: Final = "without"
+"""The key of the names of metadata items that the conversion added and our message did not have."""
 _CALL_KEYS: Final = ("id", "name", "args", "invalid")
 """The keys of a recorded tool call, in the order of the fields of `CallForm`."""
 _MISSING: Final = object()
@@ -102,7 +105,8 @@ def role_of(name: object, message: object) -> str:
 def read_call(call_id: str, name: str, arguments: object) -> CallForm:
     """Return a tool call with the arguments that a model wrote: a mapping, or text that should be a JSON object.
 
-    Any other text becomes `invalid`. NaN and infinities, which JSON does not have, become None.
+    Anything else is kept as text in the field `invalid`, and the arguments are then empty. NaN and infinities, which
+    JSON does not have, become None.
     """
     value: object = arguments
     if isinstance(arguments, str):
@@ -158,7 +162,7 @@ def _common_form(value: Any) -> MessageForm:
     if message_type == "chat":
         role = _ROLE_BY_ALIAS.get(value.role, "user")
     else:
-        role = _ROLE_BY_TYPE.get(message_type) or role_of(message_type, message_type)
+        role = _ROLE_BY_TYPE.get(message_type) or role_of(message_type, value)
     content = content_of(value) if role == "assistant" else _parts(value.content)
     metadata: dict[str, Any] = {}
     if getattr(value, "status", None) == "error":
@@ -189,14 +193,14 @@ def _with_own_record(message: MessageForm, own_record: Mapping[str, Any], value:
     calls = tuple(CallForm(*map(call.get, _CALL_KEYS)) for call in own_record.get("tool_calls", ()))
     if {call.id for call in message.tool_calls} <= {call.id for call in calls}:
         message.tool_calls = calls or message.tool_calls
-    if "metadata" in own_record or "without" in own_record:
+    if "metadata" in own_record or _ADDED_METADATA in own_record:
         converted: Mapping[str, Any] = message.metadata or {}
         recorded: dict[str, Any] = own_record.get("metadata", {})
         metadata = {**converted, **recorded} if "provider" in recorded else {**recorded, **converted}
         provider: Any = recorded.get("provider")
         if isinstance(provider, Mapping) and "provider" in converted:
             metadata["provider"] = {**cast("Mapping[str, Any]", provider), **converted["provider"]}
-        remaining = {name: value for name, value in metadata.items() if name not in own_record.get("without", ())}
+        remaining = {name: value for name, value in metadata.items() if name not in own_record.get(_ADDED_METADATA, ())}
         message.metadata = remaining if remaining or "metadata" in own_record else None
     return message
 
@@ -209,39 +213,39 @@ def _parts(content: Any) -> str | list[dict[str, Any]]:
     return [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]
 
 
-# -- the answer of a model
+# -- the response of a model
 
 
-def calls_of(answer: Any) -> list[CallForm]:
-    """Return the tool calls of an answer: the valid calls, and then those whose arguments are not a JSON object."""
+def calls_of(response: Any) -> list[CallForm]:
+    """Return the tool calls of a response: the valid calls, then the calls whose arguments are not a JSON object."""
     valid = [
         read_call(call.get("id") or "", call["name"], call["args"])
-        for call in getattr(answer, "tool_calls", None) or ()
+        for call in getattr(response, "tool_calls", None) or ()
     ]
     invalid = [
         CallForm(call.get("id") or "", call.get("name") or "", {}, call.get("args") or "")
-        for call in getattr(answer, "invalid_tool_calls", None) or ()
+        for call in getattr(response, "invalid_tool_calls", None) or ()
     ]
     return valid + invalid
 
 
-def reasoning_of(answer: Any) -> str:
-    """Return the text of all reasoning blocks of an answer."""
-    return "".join(block.get("reasoning") or "" for block in _blocks(answer) if block.get("type") == "reasoning")
+def reasoning_of(response: Any) -> str:
+    """Return the text of all reasoning blocks of a response."""
+    return "".join(block.get("reasoning") or "" for block in _blocks(response) if block.get("type") == "reasoning")
 
 
-def text_of(answer: Any) -> str:
-    """Return the text of all text blocks of an answer."""
-    return "".join(block.get("text") or "" for block in _blocks(answer) if block.get("type") == "text")
+def text_of(response: Any) -> str:
+    """Return the text of all text blocks of a response."""
+    return "".join(block.get("text") or "" for block in _blocks(response) if block.get("type") == "text")
 
 
-def content_of(answer: Any) -> str | list[dict[str, Any]]:
-    """Return the parts of an answer that are neither reasoning nor tool calls; a string if they are all text."""
-    if isinstance(answer.content, str) and not hasattr(answer, "content_blocks"):
-        return answer.content
+def content_of(response: Any) -> str | list[dict[str, Any]]:
+    """Return the parts of a response that are neither reasoning nor tool calls; a string if they are all text."""
+    if isinstance(response.content, str) and not hasattr(response, "content_blocks"):
+        return response.content
     other_types = (*_CALL_BLOCK_TYPES, *_REASONING_BLOCK_TYPES)
-    parts = [_without_random_id(block) for block in _blocks(answer) if _block_type(block) not in other_types]
-    return text_of(answer) if all(part.get("type") == "text" for part in parts) else parts
+    parts = [_without_random_id(block) for block in _blocks(response) if _block_type(block) not in other_types]
+    return text_of(response) if all(part.get("type") == "text" for part in parts) else parts
 
 
 def _without_random_id(block: Mapping[str, Any]) -> dict[str, Any]:
@@ -249,8 +253,8 @@ def _without_random_id(block: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in block.items() if name != "id" or not str(value).startswith("lc_")}
 
 
-def _blocks(answer: Any) -> Sequence[Mapping[str, Any]]:
-    return getattr(answer, "content_blocks", None) or ()
+def _blocks(response: Any) -> Sequence[Mapping[str, Any]]:
+    return getattr(response, "content_blocks", None) or ()
 
 
 def _block_type(block: Mapping[str, Any]) -> str | None:
@@ -390,7 +394,7 @@ def _lost_fields(message: MessageForm, converted_back: MessageForm) -> dict[str,
     if lost or (message.metadata is not None and not metadata and not _record_of(message)):
         own_record["metadata"] = lost
     if added := [name for name in returned if name not in metadata]:
-        own_record["without"] = added
+        own_record[_ADDED_METADATA] = added
     return own_record
 
 

@@ -127,9 +127,9 @@ class World:
         """Return the result of a call, or the error that it raises."""
         self.clock.advance(1)
         with (
-            mock.patch.object(saver_calls, "draw_checkpoint_id", self.draw),
-            mock.patch.object(drive_sync, "draw_checkpoint_id", self.draw),
-            mock.patch.object(run_factory, "draw_run_id", self.draw),
+            mock.patch.object(saver_calls, "new_checkpoint_id", self.draw),
+            mock.patch.object(drive_sync, "new_checkpoint_id", self.draw),
+            mock.patch.object(run_factory, "new_run_id", self.draw),
         ):
             try:
                 return call(self)

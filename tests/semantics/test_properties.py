@@ -36,7 +36,7 @@ from statewright.errors import GraphDrained, RunError
 from statewright.runtime.core.effects import RunTasks
 from statewright.runtime.drivers.sync import perform_effect
 from statewright.runtime.lifecycle.turn import run_until_idle
-from statewright.runtime.tasks.execute import perform
+from statewright.runtime.tasks.execute import execute_task
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 
 pytestmark = pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")  # random graphs have some
@@ -272,7 +272,7 @@ def run_in_random_order(plan: GraphPlan, order: random.Random) -> Outcome:
             scope = Scope(run, task, effect.checkpoint)
             token = enter_scope(scope)
             try:
-                outcomes[index] = perform(scope, run.program.nodes[task.node], task, effect.checkpoint)
+                outcomes[index] = execute_task(scope, run.program.nodes[task.node], task, effect.checkpoint)
             finally:
                 leave_scope(token)
         answer = outcomes, None, None

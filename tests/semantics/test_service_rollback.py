@@ -15,7 +15,7 @@ from tests.semantics.test_service_takeovers import gates_of_attempts
 
 from statewright import START, StateGraph, interrupt
 from statewright.errors import StorageUnavailable
-from statewright.ids import draw_run_id
+from statewright.ids import new_run_id
 from statewright.runs import RunStatus
 from statewright.service import Catalog, Service, ServiceSettings, StartRun
 
@@ -157,7 +157,7 @@ class CancelledRollback:
         views = places.views()
         self.service = self._service({name: GatedStorage(view, self.gates) for name, view in views.items()})
         self.other = self._service(places.views())
-        self.run_id = f"run_{draw_run_id()}"
+        self.run_id = f"run_{new_run_id()}"
         self.outcome: tuple[RunStatus, Any] | None = None
         """The status of the run after its cancellation, and the values of the thread at that time."""
 

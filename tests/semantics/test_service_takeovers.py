@@ -20,7 +20,7 @@ from tests.semantics.on_services import PATIENCE, WS, GatedStorage, Gates, RunSt
 
 from statewright import START, StateGraph, interrupt
 from statewright.async_futures import aresolve
-from statewright.ids import draw_run_id
+from statewright.ids import new_run_id
 from statewright.runs import Run, RunStatus, UpdateAll, Wait, Worker, where
 from statewright.service import Catalog, Service, ServiceSettings, StartRun
 
@@ -139,7 +139,7 @@ class Takeover:
         service = self.first.service
 
         async def start(**options: Any) -> Run:
-            self.run_id = f"run_{draw_run_id()}"  # known before the attempt begins
+            self.run_id = f"run_{new_run_id()}"  # known before the attempt begins
             return (await service.start(WS, StartRun(graph="g", thread_id="t", run_id=self.run_id, **options))).run
 
         match self.start_kind:

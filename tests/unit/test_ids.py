@@ -16,9 +16,9 @@ from statewright.errors import InvalidConfig
 from statewright.ids import (
     checked_name,
     creation_time_of,
-    draw_checkpoint_id,
     interrupt_id,
     is_interrupt_id,
+    new_checkpoint_id,
     short_id,
     task_id,
     whole_id,
@@ -38,14 +38,14 @@ def test_an_interrupt_id_is_recognized_by_its_format() -> None:
 
 
 def test_checkpoint_ids_are_ordered_uuids_of_version_7() -> None:
-    ids = [draw_checkpoint_id() for _ in range(1000)]
+    ids = [new_checkpoint_id() for _ in range(1000)]
     assert ids == sorted(set(ids))
     assert {uuid.UUID(drawn).version for drawn in ids} == {7}
 
 
 def test_a_checkpoint_id_contains_its_creation_time() -> None:
     before = datetime.now(UTC) - timedelta(milliseconds=1)
-    at = creation_time_of(draw_checkpoint_id())
+    at = creation_time_of(new_checkpoint_id())
     assert at is not None
     assert before <= at <= datetime.now(UTC)
     others = ("", "first", task_id("c", 1)[:12] + "4" + "0" * 19, "0" * 12 + "7" + "z" * 19, "z" * 12 + "7" + "8" * 19)
@@ -54,7 +54,7 @@ def test_a_checkpoint_id_contains_its_creation_time() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_process_draws_other_ids() -> None:
-    code = "import os; from statewright.ids import draw_run_id; os.fork(); os.write(1, f'{draw_run_id()}\\n'.encode())"
+    code = "import os; from statewright.ids import new_run_id; os.fork(); os.write(1, f'{new_run_id()}\\n'.encode())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert len(set(done.stdout.split())) == 2
 

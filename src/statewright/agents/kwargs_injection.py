@@ -1,8 +1,8 @@
 """Call user-defined functions with the arguments that their parameters name.
 
-If a function has a single parameter, whose name is not that of an available value, the parameter gets one object that
-has all values as attributes. This does not apply to a parameter with a default, so that `lambda limit=limit: ...` keeps
-its captured value.
+If a function has a single parameter, and no available value has its name, the parameter gets one object that has all
+values as attributes. This does not apply to a parameter with a default, so that `lambda limit=limit: ...` keeps its
+captured value.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class _Binding(NamedTuple):
 
 
 def call_with_kwargs(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call a function with those of the `kwargs` that its parameters name, and return its answer.
+    """Call a function with those of the `kwargs` that its parameters name, and return its return value.
 
-    The answer of a coroutine function is a coroutine. Raises InvalidConfig for a required parameter whose name is not
+    A coroutine function returns a coroutine. Raises InvalidConfig for a required parameter whose name is not
     in `kwargs`.
     """
     binding = _bind(function, tuple(kwargs))
@@ -42,9 +42,9 @@ def call_with_kwargs(function: Callable[..., Any], kwargs: Mapping[str, Any]) ->
 
 
 async def acall_with_kwargs(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
-    """Like `call_with_kwargs`, but await the answer if it is awaitable."""
-    answer = call_with_kwargs(function, kwargs)
-    return await answer if inspect.isawaitable(answer) else answer
+    """Like `call_with_kwargs`, but await the return value if it is awaitable."""
+    value = call_with_kwargs(function, kwargs)
+    return await value if inspect.isawaitable(value) else value
 
 
 def _bind(function: Callable[..., Any], available: tuple[str, ...]) -> _Binding:

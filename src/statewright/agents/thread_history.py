@@ -1,6 +1,6 @@
 """User-supplied storage for conversations: four optional functions that a network calls.
 
-Each function is called at most once in a run, however often the run is resumed: its result is saved with the run.
+The result of each function is saved with the run, so a resumed run does not repeat a call that has succeeded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from statewright.graph import Runtime
 from statewright.messages import Message
 
 Kwargs = Mapping[str, Any]
-"""The arguments that the functions may name: `state`, `network`, `input`."""
+"""The arguments that are available to all four functions: `state`, `network`, `input`. Each function also has arguments
+of its own, such as `thread_id`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +40,8 @@ class ThreadHistory:
     async def resolve_thread(self, thread_id: str | None, kwargs: Kwargs, runtime: Runtime[Any]) -> str | None:
         """Call `create_thread`, and return the id of the thread.
 
-        If no id was passed, it is the one that `create_thread` returns; if there is a `get` but no `create_thread`, it
-        is random.
+        An id that was passed is kept. Otherwise the id is the one that `create_thread` returns; without
+        `create_thread`, it is random if there is a `get`, else None.
         """
         created = await self._call("create_thread", _read_thread_id, runtime, kwargs, thread_id=thread_id)
         if thread_id is None and self.create_thread is None and self.get is not None:
@@ -48,15 +49,15 @@ class ThreadHistory:
         return thread_id if thread_id is not None else created
 
     async def load_results(self, thread_id: str, kwargs: Kwargs, runtime: Runtime[Any]) -> list[AgentResult]:
-        """Return the earlier results of the thread."""
-        return _read_results(await self._call("get", lambda answer: answer, runtime, kwargs, thread_id=thread_id))
+        """Return the earlier results of the thread, which `get` loads; an empty list without a `get`."""
+        return _read_results(await self._call("get", lambda values: values, runtime, kwargs, thread_id=thread_id))
 
     async def save_message(
         self, thread_id: str | None, message: Message, kwargs: Kwargs, runtime: Runtime[Any]
     ) -> None:
         """Save the user's message."""
         extra = {"thread_id": thread_id, "user_message": message}
-        await self._call("append_user_message", _discard, runtime, kwargs, **extra)
+        await self._call("append_user_message", _discard_value, runtime, kwargs, **extra)
 
     async def save_results(
         self, thread_id: str | None, results: Sequence[AgentResult], kwargs: Kwargs, runtime: Runtime[Any]
@@ -64,12 +65,15 @@ class ThreadHistory:
         """Save the results of this run, unless there are none."""
         if results:
             extra = {"thread_id": thread_id, "new_results": list(results)}
-            await self._call("append_results", _discard, runtime, kwargs, **extra)
+            await self._call("append_results", _discard_value, runtime, kwargs, **extra)
 
     async def _call(
         self, name: str, convert: Callable[[Any], Any], runtime: Runtime[Any], kwargs: Kwargs, **extra: Any
     ) -> Any:
-        """Call the function `name` in a journaled step, and return its converted answer; None if there is none."""
+        """Call the function `name` in a journaled step, and return its converted return value.
+
+        Return None if no such function was supplied.
+        """
         function = getattr(self, name)
         if function is None:
             return None
@@ -80,8 +84,8 @@ class ThreadHistory:
         return await runtime.step(name, call)
 
 
-def _discard(answer: Any) -> None:
-    """Discard an answer that is not needed, because the journal may be unable to store it."""
+def _discard_value(value: Any) -> None:
+    """Return None in place of a return value that is not needed: the journal might be unable to store the value."""
 
 
 def _read_thread_id(thread: Any) -> str | None:
@@ -102,5 +106,6 @@ def _read_results(values: Any) -> list[AgentResult]:
         if isinstance(values, list | tuple) and all(isinstance(result, AgentResult) for result in results):
             return results
     raise InvalidConfig(
-        f"`get` of a ThreadHistory returned {values!r}. Return a list of AgentResults, or of their to_json()."
+        f"`get` of a ThreadHistory returned {values!r}. Return a list of AgentResults, or of the dicts that "
+        f"their `to_json()` returns."
     )

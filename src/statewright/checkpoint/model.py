@@ -418,8 +418,8 @@ class Commit:
     dropped_namespaces: tuple[str, ...] = ()
     """Namespaces to delete on this branch, because the tasks that called these subgraphs are completed."""
     siblings: tuple[Commit, ...] = ()
-    """Commits to other branches or namespaces of the thread that are saved in the same transaction. A fork copies the
-    subgraph calls of its tasks in this way."""
+    """Commits to other namespaces or branches of the thread that are saved in the same transaction. They are siblings
+    in the transaction, not in the tree of calls: a fork copies the calls of nested subgraphs in this way."""
     graph_version: str | None = None
     """The version of the graph that produced the checkpoint."""
     overlaps: bool = False

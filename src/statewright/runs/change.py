@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
-from statewright.ids import draw_checkpoint_id
+from statewright.ids import new_checkpoint_id
 from statewright.runs.records import DailySpending, Delivery, Json, Record, Run
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in"]
@@ -144,7 +144,7 @@ class Announce:
     data: Mapping[str, Json]
     at: datetime
     run_id: str | None = None
-    id: str = field(default_factory=lambda: f"dlv_{draw_checkpoint_id()}")
+    id: str = field(default_factory=lambda: f"dlv_{new_checkpoint_id()}")
     """The prefix of the ids of the deliveries. Each delivery appends the id of its webhook."""
     delivery_count: int = 0
     """The number of inserted deliveries, once the change is written."""

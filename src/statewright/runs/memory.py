@@ -12,7 +12,7 @@ from operator import attrgetter, eq, ge, gt, le, lt, ne
 from typing import Any, Final, cast
 
 from statewright.errors import DuplicateRecord, RecordConflict, RecordPresent, SerdeError
-from statewright.ids import draw_run_id
+from statewright.ids import new_run_id
 from statewright.page import cut_page
 from statewright.runs.change import (
     Absent,
@@ -86,7 +86,7 @@ class InMemoryLedger:
             claimed: list[Run] = []
             for run in sorted(due, key=attrgetter("priority", "due_at", "id")):
                 if len(claimed) < limit and self._may_claim(run, positions) and self._take_from_queue(run, now):
-                    changes = {"claim": draw_run_id(), "worker_id": worker_id, "due_at": None}
+                    changes = {"claim": new_run_id(), "worker_id": worker_id, "due_at": None}
                     claimed.append(replace(run, **changes, version=run.version + 1))
                     runs[run.id] = claimed[-1]
             return [_copy(run) for run in claimed]

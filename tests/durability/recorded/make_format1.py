@@ -165,9 +165,9 @@ def drawn() -> Iterator[None]:
         return f"{next(numbers):032x}"
 
     with (
-        mock.patch.object(saver_calls, "draw_checkpoint_id", draw),
-        mock.patch.object(drive_sync, "draw_checkpoint_id", draw),
-        mock.patch.object(run_factory, "draw_run_id", draw),
+        mock.patch.object(saver_calls, "new_checkpoint_id", draw),
+        mock.patch.object(drive_sync, "new_checkpoint_id", draw),
+        mock.patch.object(run_factory, "new_run_id", draw),
     ):
         yield
 

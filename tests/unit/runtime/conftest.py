@@ -22,7 +22,7 @@ from statewright.checkpoint import (
 from statewright.events import EventKind
 from statewright.runtime.config import Settings
 from statewright.runtime.core.effects import Effect, RunTasks, Stamp
-from statewright.runtime.core.loop import supersteps
+from statewright.runtime.core.loop import run_supersteps
 from statewright.runtime.core.program import Program
 from statewright.runtime.drivers.saver_calls import perform_effect
 from statewright.runtime.invocation.emitter import EventEmitter
@@ -213,7 +213,7 @@ class Maker:
     def loop(self, run: Run, checkpoint: Checkpoint, pending: Pending | None = None) -> CoreDriver:
         """Return a driver of the loop of a run."""
         run.step_limit = checkpoint.step + run.settings.recursion_limit
-        return self.driver(run, supersteps(run, checkpoint, pending))
+        return self.driver(run, run_supersteps(run, checkpoint, pending))
 
     def call(self, run: Run, value: Any) -> CoreDriver:
         """Return a driver of a run from its input until it is idle."""

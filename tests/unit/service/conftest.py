@@ -13,7 +13,7 @@ from tests.postgres_server import STORAGES, empty_database
 
 from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer, InMemorySaver
-from statewright.ids import draw_checkpoint_id
+from statewright.ids import new_checkpoint_id
 from statewright.runs import InMemoryLedger, Ledger, Run
 from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 
@@ -69,7 +69,7 @@ def new_run() -> Callable[..., Run]:
     """Return a function that creates records of runs, each with a unique id."""
 
     def build_run(**values: Any) -> Run:
-        run_id = values.pop("id", f"run_{draw_checkpoint_id()}")
+        run_id = values.pop("id", f"run_{new_checkpoint_id()}")
         columns = {"workspace_id": "default", "graph": "report", "thread_id": run_id, "created_at": NOW, **values}
         return Run(id=run_id, updated_at=columns["created_at"], **columns)
 

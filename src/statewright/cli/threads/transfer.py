@@ -30,7 +30,7 @@ from statewright.checkpoint import (
 from statewright.cli.db.database import PAGE, iter_pages
 from statewright.events import Event, Log
 from statewright.futures import resolve
-from statewright.ids import CheckpointId, draw_checkpoint_id, draw_run_id
+from statewright.ids import CheckpointId, new_checkpoint_id, new_run_id
 
 _MAX_IN_FLIGHT: Final = 256
 """The maximum number of commits in flight; they share transactions."""
@@ -67,7 +67,7 @@ def _changed_at(source: Checkpointer, thread_id: str) -> datetime:
 
 def _restore_changed_time(target: Checkpointer, target_id: str, at: datetime) -> None:
     """Set the new thread's time of last change to `at`, that of the original, by taking a lease that ends then."""
-    owner = draw_run_id()
+    owner = new_run_id()
     resolve(target.renew(target_id, LeaseRequest(owner, at, None, claims=True)))
 
 
@@ -230,7 +230,7 @@ class _Writer:
 
     def _commit_temporary(self, branch: BranchKey, run_id: str, at: datetime, log: Log | None) -> None:
         """Commit a checkpoint that is dropped at once. Its log is kept, as it is after the call of a subgraph ends."""
-        checkpoint = Checkpoint(draw_checkpoint_id(), 0, {}, ())
+        checkpoint = Checkpoint(new_checkpoint_id(), 0, {}, ())
         self._commit(
             Commit(
                 branch_key=branch,

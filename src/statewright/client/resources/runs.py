@@ -25,7 +25,7 @@ from statewright.client.follow import RunFollower
 from statewright.client.send import Page, get_page
 from statewright.client.sync_async import F, IteratingMethod, Method, Namespace, request
 from statewright.errors import InvalidRequest
-from statewright.ids import draw_run_id
+from statewright.ids import new_run_id
 
 _RUNS: Final = "workflow-runs"
 
@@ -260,7 +260,7 @@ def _start(graph: str | None, values: Any, wait: float | None, options: StartOpt
     """Return the request that starts a run, with `values` as its input."""
     if wait is not None and not 0 <= wait <= LONGEST_WAIT:
         raise InvalidRequest(f"wait={wait!r}: the service waits for 0 to {LONGEST_WAIT} seconds. See start_and_wait.")
-    fields = without_none({"graph": graph, "idempotency_key": f"drawn_{draw_run_id()}", **without_none(options)})
+    fields = without_none({"graph": graph, "idempotency_key": f"drawn_{new_run_id()}", **without_none(options)})
     body = to_camel_case({name: value for name, value in fields.items() if name not in SETTINGS})
     settings = {name: value for name, value in fields.items() if name in SETTINGS}
     if settings:

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from statewright.graph.draw.shapes import Shapes
-from statewright.graph.draw.source import dot, mermaid
-from statewright.graph.draw.svg import svg
-from statewright.graph.draw.text import text
+from statewright.graph.draw.source import render_dot, render_mermaid
+from statewright.graph.draw.svg import render_svg
+from statewright.graph.draw.text import render_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,19 +17,19 @@ class Drawing(Shapes):
 
     def draw_mermaid(self, *, direction: str = "TD") -> str:
         """Return a Mermaid flowchart; `direction` is `TD` or `LR`."""
-        return mermaid(self, direction)
+        return render_mermaid(self, direction)
 
     def draw_dot(self) -> str:
         """Return a digraph for Graphviz."""
-        return dot(self)
+        return render_dot(self)
 
     def draw_ascii(self) -> str:
         """Return boxes and lines as text."""
-        return text(self)
+        return render_text(self)
 
     def draw_svg(self) -> str:
         """Return a standalone SVG element."""
-        return svg(self)
+        return render_svg(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return nodes and edges as plain data."""

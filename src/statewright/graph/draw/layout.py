@@ -16,17 +16,17 @@ from statewright.graph.draw.shapes import DrawnEdge, Shapes
 
 SWEEPS = 4
 """The number of times that each layer is sorted."""
-Slot = str | tuple[int, int]
-"""An element of a layer: the id of a node, or the edge number and the layer of a bend. Edges are numbered from 0."""
+LayerItem = str | tuple[int, int]
+"""An item of a layer: the id of a node, or the edge number and the layer of a bend. Edges are numbered from 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Layers from top to bottom, each from left to right."""
 
-    layers: tuple[tuple[Slot, ...], ...]
-    paths: Mapping[int, tuple[Slot, ...]]
-    """The slots of each downward edge (source, bends, target), by edge number."""
+    layers: tuple[tuple[LayerItem, ...], ...]
+    paths: Mapping[int, tuple[LayerItem, ...]]
+    """The items of each downward edge (source, bends, target), by edge number."""
     loops: tuple[int, ...]
     """The numbers of the edges that close a loop."""
 
@@ -37,26 +37,28 @@ def lay_out(shapes: Shapes) -> Layout:
     downward_edges = [(number, edge) for number, edge in enumerate(shapes.edges) if number not in loops]
     layer_of = _assign_layers(shapes, [edge for _, edge in downward_edges])
     paths = {number: _path(number, edge, layer_of) for number, edge in downward_edges}
-    layers: list[list[Slot]] = [[] for _ in range(max(layer_of.values(), default=-1) + 1)]
+    layers: list[list[LayerItem]] = [[] for _ in range(max(layer_of.values(), default=-1) + 1)]
     for node in shapes.nodes:
         layers[layer_of[node.id]].append(node.id)
     for path in paths.values():
         for bend in path[1:-1]:
-            layers[bend[1]].append(bend)  # pyright: ignore  # all slots of a path except its ends are bends
+            layers[bend[1]].append(bend)  # pyright: ignore  # all items of a path except its ends are bends
     _sort_layers(layers, list(paths.values()))
     return Layout(tuple(map(tuple, layers)), paths, tuple(sorted(loops)))
 
 
-def centre_layers(layout: Layout, width_of: Callable[[Slot], float], gap: float) -> tuple[dict[Slot, float], float]:
-    """Return the horizontal centre of each slot, and the width of the widest layer, with all layers centred."""
-    widths = [[width_of(slot) for slot in layer] for layer in layout.layers]
+def centre_layers(
+    layout: Layout, width_of: Callable[[LayerItem], float], gap: float
+) -> tuple[dict[LayerItem, float], float]:
+    """Return the horizontal centre of each item, and the width of the widest layer, with all layers centred."""
+    widths = [[width_of(item) for item in layer] for layer in layout.layers]
     totals = [sum(layer) + gap * (len(layer) - 1) for layer in widths]
     widest = max(totals, default=0.0)
-    centres: dict[Slot, float] = {}
-    for layer, slot_widths, total in zip(layout.layers, widths, totals, strict=True):
+    centres: dict[LayerItem, float] = {}
+    for layer, item_widths, total in zip(layout.layers, widths, totals, strict=True):
         left = (widest - total) / 2
-        for slot, width in zip(layer, slot_widths, strict=True):
-            centres[slot] = left + width / 2
+        for item, width in zip(layer, item_widths, strict=True):
+            centres[item] = left + width / 2
             left += width + gap
     return centres, widest
 
@@ -107,27 +109,27 @@ def _assign_layers(shapes: Shapes, downward_edges: Sequence[DrawnEdge]) -> dict[
     return layer_of
 
 
-def _path(number: int, edge: DrawnEdge, layer_of: Mapping[str, int]) -> tuple[Slot, ...]:
+def _path(number: int, edge: DrawnEdge, layer_of: Mapping[str, int]) -> tuple[LayerItem, ...]:
     crossed = range(layer_of[edge.source] + 1, layer_of[edge.target])
     return (edge.source, *((number, layer) for layer in crossed), edge.target)
 
 
-def _sort_layers(layers: list[list[Slot]], paths: Sequence[Sequence[Slot]]) -> None:
-    """Sort the slots of each layer in place, by the positions of their neighbours above and below in turn."""
-    above: dict[Slot, list[Slot]] = {}
-    below: dict[Slot, list[Slot]] = {}
+def _sort_layers(layers: list[list[LayerItem]], paths: Sequence[Sequence[LayerItem]]) -> None:
+    """Sort the items of each layer in place, by the positions of their neighbours above and below in turn."""
+    above: dict[LayerItem, list[LayerItem]] = {}
+    below: dict[LayerItem, list[LayerItem]] = {}
     for path in paths:
         for upper, lower in pairwise(path):
             above.setdefault(lower, []).append(upper)
             below.setdefault(upper, []).append(lower)
     for sweep in range(SWEEPS):
         neighbours = below if sweep % 2 else above
-        position = {slot: index for layer in layers for index, slot in enumerate(layer)}
+        position = {item: index for layer in layers for index, item in enumerate(layer)}
         for layer in reversed(layers) if sweep % 2 else layers:
             if len(layer) > 1:
-                # The position of a slot without neighbours is its own.
-                layer.sort(key=lambda slot: _mean([position[other] for other in neighbours.get(slot) or [slot]]))
-                position.update((slot, index) for index, slot in enumerate(layer))
+                # The position of an item without neighbours is its own.
+                layer.sort(key=lambda item: _mean([position[other] for other in neighbours.get(item) or [item]]))
+                position.update((item, index) for index, item in enumerate(layer))
 
 
 def _mean(positions: Sequence[int]) -> float:

@@ -74,7 +74,7 @@ class _Box(NamedTuple):
     label: str
     kind: NodeKind
     load_subgraph: Callable[[], object]
-    """Returns the graph to draw in place of the box; anything that is not a Graph if there is none."""
+    """Returns the graph to draw in place of the box; anything else than a Graph if the box itself is drawn."""
 
 
 def _boxes(node: Node) -> list[_Box]:
@@ -92,7 +92,10 @@ def _boxes(node: Node) -> list[_Box]:
 
 
 def _inner_graph(box: _Box, depth: int) -> Graph | None:
-    """Return the graph to draw in place of a box; None if there is none, or if `depth` (the levels to open) is 0."""
+    """Return the graph to draw in place of a box; None if the box has no graph, or if no level is left to open.
+
+    `depth` is the number of these levels.
+    """
     subgraph = box.load_subgraph() if depth > 0 else None
     return subgraph if isinstance(subgraph, Graph) else None
 

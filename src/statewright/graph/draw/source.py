@@ -17,7 +17,7 @@ _BRACKETS = {
 _DASHED = "stroke-dasharray:4 4,color:#888,stroke:#888"
 
 
-def mermaid(shapes: Shapes, direction: str) -> str:
+def render_mermaid(shapes: Shapes, direction: str) -> str:
     """Return the flowchart, with a line for each node and each edge."""
     ids = {node.id: f"n{number}" for number, node in enumerate(shapes.nodes)}
     lines = [f"flowchart {direction}"]
@@ -57,7 +57,7 @@ _DOT_SHAPES = {
 _DOT_STYLES = {"plain": "solid", "join": "bold", "conditional": "dashed", "declared": "dotted"}
 
 
-def dot(shapes: Shapes) -> str:
+def render_dot(shapes: Shapes) -> str:
     """Return the digraph, with a line for each node and each edge."""
     lines = [f"digraph {_quoted(shapes.name)} {{", "    node [fontname=Helvetica style=rounded];"]
     lines += [f"    {_quoted(node.id)} [{_attributes(node)}];" for node in shapes.nodes]

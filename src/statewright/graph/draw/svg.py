@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape as escape_html
 from itertools import pairwise
 
-from statewright.graph.draw.layout import Layout, Slot, centre_layers, lay_out
+from statewright.graph.draw.layout import LayerItem, Layout, centre_layers, lay_out
 from statewright.graph.draw.shapes import DrawnEdge, DrawnNode, Shapes
 
 HEIGHT, LAYER, GAP, MARGIN, LANE = 36, 84, 32, 24, 26
@@ -40,7 +40,7 @@ def escape(text: str) -> str:
     return escape_html(_NOT_XML.sub("\N{WHITE SQUARE}", text))
 
 
-def svg(shapes: Shapes) -> str:
+def render_svg(shapes: Shapes) -> str:
     """Return the drawing as one SVG element."""
     layout = lay_out(shapes)
     nodes = {node.id: node for node in shapes.nodes}
@@ -51,7 +51,7 @@ def svg(shapes: Shapes) -> str:
     width = inner_width + LANE * len(layout.loops) + loop_labels + 2 * MARGIN
     height = LAYER * (len(layout.layers) - 1) + HEIGHT + 2 * MARGIN
     lines = [
-        _edge(shapes.edges[number], [points[slot] for slot in path], is_lone=shapes.edges[number].target in lone_labels)
+        _edge(shapes.edges[number], [points[item] for item in path], is_lone=shapes.edges[number].target in lone_labels)
         for number, path in layout.paths.items()
     ]
     loops = [
@@ -74,9 +74,9 @@ def svg(shapes: Shapes) -> str:
 
 
 def _lone_labels(shapes: Shapes, layout: Layout) -> dict[str, str]:
-    """Return the labels of arrows that are the only arrow from above to their box, by box.
+    """Return the label of each box that has only one arrow from above, by box.
 
-    These labels are drawn directly above the box, and others near the end of their arrows.
+    Such a label is drawn directly above the box, and any other label near the end of its arrow.
     """
     labels: dict[str, list[str]] = {}
     for number in layout.paths:
@@ -91,18 +91,18 @@ def _width(node: DrawnNode) -> float:
 
 def _points(
     layout: Layout, nodes: Mapping[str, DrawnNode], labels: Mapping[str, float]
-) -> tuple[dict[Slot, Point], float]:
-    """Return the centre of each slot, and the width of the widest layer.
+) -> tuple[dict[LayerItem, Point], float]:
+    """Return the centre of each item, and the width of the widest layer.
 
     `labels` are the widths of labels directly above boxes, by box.
     """
 
-    def width_of(slot: Slot) -> float:
-        return max(_width(nodes[slot]), labels.get(slot, 0.0)) if isinstance(slot, str) else 12.0
+    def width_of(item: LayerItem) -> float:
+        return max(_width(nodes[item]), labels.get(item, 0.0)) if isinstance(item, str) else 12.0
 
     centres, widest = centre_layers(layout, width_of, GAP)
-    heights = {slot: number * LAYER for number, layer in enumerate(layout.layers) for slot in layer}
-    points = {slot: (MARGIN + x, MARGIN + heights[slot] + HEIGHT / 2) for slot, x in centres.items()}
+    heights = {item: number * LAYER for number, layer in enumerate(layout.layers) for item in layer}
+    points = {item: (MARGIN + x, MARGIN + heights[item] + HEIGHT / 2) for item, x in centres.items()}
     return points, widest
 
 
@@ -131,7 +131,7 @@ def _curves(points: Sequence[Point]) -> Iterable[str]:
         yield f" C{x1:.1f},{middle:.1f} {x2:.1f},{middle:.1f} {x2:.1f},{y2:.1f}"
 
 
-def _loop(edge: DrawnEdge, points: Mapping[Slot, Point], nodes: Mapping[str, DrawnNode], lane: float) -> str:
+def _loop(edge: DrawnEdge, points: Mapping[LayerItem, Point], nodes: Mapping[str, DrawnNode], lane: float) -> str:
     """Return a curve that leaves its source to the right and turns back at the x coordinate `lane`."""
     x1, y1 = points[edge.source][0] + _width(nodes[edge.source]) / 2, points[edge.source][1] + 5
     x2, y2 = points[edge.target][0] + _width(nodes[edge.target]) / 2 + 1, points[edge.target][1] - 5

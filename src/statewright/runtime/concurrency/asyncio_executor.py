@@ -19,7 +19,7 @@ from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, workers
 from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.outcome import Failure, Outcome
-from statewright.runtime.tasks.execute_async import perform_async
+from statewright.runtime.tasks.execute_async import execute_task_async
 from statewright.runtime.tasks.retries_async import perform_attempts_async
 from statewright.runtime.tasks.scope import Scope
 
@@ -136,7 +136,7 @@ class LoopExecutor:
         try:
             node = step.nodes[task.node]
             perform_task = (
-                perform_async if node.policies is None and not self._all_need_attempts else perform_attempts_async
+                execute_task_async if node.policies is None and not self._all_need_attempts else perform_attempts_async
             )
             asyncio_task = self._loop.create_task(perform_task(self._scope, node, task, step.checkpoint, index))
         except Exception as error:  # raised by a task factory: without an outcome the superstep would wait forever

@@ -15,7 +15,7 @@ from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.concurrency.worker_threads import workers
 from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.outcome import Failure, Outcome
-from statewright.runtime.tasks.execute import perform
+from statewright.runtime.tasks.execute import execute_task
 from statewright.runtime.tasks.retries_sync import perform_attempts, select_perform
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 
@@ -35,7 +35,7 @@ class InlineExecutor:
                 scope.task, scope.checkpoint = task, step.checkpoint
                 enter_scope((scope, task, step.checkpoint, None))
                 node = step.nodes[task.node]
-                perform_task = perform if node.policies is None else perform_attempts
+                perform_task = execute_task if node.policies is None else perform_attempts
                 step.accept(index, perform_task(scope, node, task, step.checkpoint))
         finally:
             leave_scope(token)

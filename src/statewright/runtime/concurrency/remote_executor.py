@@ -22,7 +22,7 @@ from statewright.runtime.core.program import Lane, NodeProgram
 from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.tasks.execute import begin, conclude, settle
+from statewright.runtime.tasks.execute import begin_task, conclude_task, settle_error
 from statewright.runtime.tasks.remote_node import RemoteNode, shipment_for
 from statewright.runtime.tasks.scope import Scope
 
@@ -32,7 +32,10 @@ Lanes = Mapping[Lane, Sequence[int]]
 def is_sent_in_chunks(run: Run, node: NodeProgram) -> bool:
     """Return whether the tasks of a node need nothing but to be called in a worker: no attempts, no awaiting."""
     return (
-        node.remote is not None and node.policies is None and not run.all_tasks_need_attempts and not node.routes_await
+        node.remote is not None
+        and node.policies is None
+        and not run.all_tasks_need_attempts
+        and not node.has_async_routes
     )
 
 
@@ -145,10 +148,10 @@ class _NodeFeed:
         task = step.tasks[index]
         scope = self._scope.enter_sibling(task, index)
         try:
-            state = begin(scope, self._node, task, step.checkpoint)
+            state = begin_task(scope, self._node, task, step.checkpoint)
             return RemoteItem((scope, context), self._remote.item_for(scope, state, self._shipment))
         except BaseException as error:
-            return settle(scope, self._node, task, error)
+            return settle_error(scope, self._node, task, error)
 
     def _deliver(self, item: RemoteItem, result: ItemResult) -> None:
         scope, context = item.key
@@ -158,9 +161,9 @@ class _NodeFeed:
         task: Any = scope.task
         try:
             answer = self._remote.settle_result(scope, result)
-            return conclude(scope, self._node, task, self._step.checkpoint, answer)
+            return conclude_task(scope, self._node, task, self._step.checkpoint, answer)
         except BaseException as error:
-            return settle(scope, self._node, task, error)
+            return settle_error(scope, self._node, task, error)
 
     def _drop(self, item: RemoteItem) -> None:
         """Record that a task has no outcome: its worker has died while the superstep was ending."""

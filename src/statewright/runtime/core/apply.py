@@ -53,7 +53,7 @@ def apply_external_results(
     return Checkpoint(commit_id, checkpoint.step + 1, values, frontier, waiting, joins)
 
 
-def record_reported_updates(
+def record_updates_for_caller(
     program: Program, before: Checkpoint, after: Checkpoint, results: Sequence[TaskResult]
 ) -> Checkpoint:
     """Record in `after` the updates that the caller of a subgraph has to fold into its own state, and return `after`.

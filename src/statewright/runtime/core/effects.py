@@ -64,7 +64,7 @@ class RunTasks:
 
 
 class Stamp:
-    """Draw an id for the next write, and read the clock. Sent back: a pair of both.
+    """Create an id for the next write, and read the clock. Sent back: the id and the time.
 
     Yielded for writes that do not end a superstep. For the commit of a superstep, RunTasks sends back both.
     """
@@ -86,7 +86,7 @@ class Save:
 
 
 class SaveCallers:
-    """Save the postponed commit of a task's run, after those of the runs around it (durability="exit").
+    """Save the postponed commit of a task's run, once the runs around it have saved theirs (durability="exit").
 
     A subgraph yields this before it saves, because its data can only be found through the saved tasks of its callers. A
     run that does not complete its superstep yields it to save the ends of subgraph calls. Sent back: nothing.

@@ -109,7 +109,7 @@ def _collect_arrivals(program: Program, joins: Joins, results: Sequence[TaskResu
     arrivals = dict(joins)
     for result in results:
         source = program.nodes.get(result.task.node)
-        if source is None:  # the source is END: an update from outside a run may be made as END
+        if source is None:  # the source is END, which an update from outside a run may have as its node
             continue
         reached_joins = () if result.goto else source.joins
         for target in result.targets:

@@ -5,7 +5,7 @@ name in a checkpoint is replaced by the current name: in tasks, arrivals at join
 senders, and the nodes that ran last. If something does not fit after that, GraphVersionMismatch lists it, because a
 thread must not end silently just because its nodes have been removed.
 
-A name that a node of this graph has now refers to that node, even if it is also an alias of another node.
+If the current name of one node is also an alias of another, it refers to the node that has it as its current name.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def migrate_to_graph(program: Program, saved: SavedCheckpoint) -> SavedCheckpoin
         tuple(map(renamer.rename_task, checkpoint.frontier)),
         tuple(map(renamer.rename_deferred, checkpoint.deferred)),
         renamer.rename_joins(checkpoint.joins),
-        checkpoint.reported,
+        checkpoint.reported,  # the updates that a subgraph passes to its caller
     )
     pending = renamer.rename_pending(saved.pending)
     problems = [*_find_problems(program, migrated, pending), *renamer.problems]
@@ -87,7 +87,7 @@ def _describe_unknown_field(program: Program, name: str) -> str:
 
 
 def _has_all_nodes(program: Program, saved: SavedCheckpoint) -> bool:
-    """Return whether the graph has every node and every join that the checkpoint names."""
+    """Return whether the graph has every node and every join that the checkpoint or a saved result names."""
     nodes, checkpoint = program.nodes, saved.checkpoint
     for task in checkpoint.frontier:
         if task.node not in nodes:
@@ -104,7 +104,10 @@ def _has_all_nodes(program: Program, saved: SavedCheckpoint) -> bool:
 
 
 def _has_sender(program: Program, deferred: DeferredTask) -> bool:
-    """Return False if a Send to be gathered comes from a node that does not exist. Such Sends are sorted by sender."""
+    """Return False if a Send with `gather=True` comes from a node that does not exist.
+
+    Gathered values are ordered by sender, so the sender must be known.
+    """
     return not deferred.gather or deferred.sender in program.nodes
 
 
@@ -138,7 +141,7 @@ def _find_problems(program: Program, checkpoint: Checkpoint, pending: Pending) -
         yield f"Node {name!r} is due, but does not exist. {_suggest_node(program, name)}"
     for name in sorted({deferred.sender for deferred in deferred_tasks if not _has_sender(program, deferred)}):
         hint = _suggest_node(program, name)
-        yield f"Node {name!r} has sent a value that was not gathered yet, but does not exist. {hint}"
+        yield f"Node {name!r} sent a value that has not been gathered yet, but this node does not exist. {hint}"
     results = pending.completed.values()
     for name in _unknown_nodes(program, (name for result in results for name in _target_nodes(result))):
         sources = ", ".join(sorted({repr(result.task.node) for result in results if name in _target_nodes(result)}))
@@ -149,6 +152,7 @@ def _find_problems(program: Program, checkpoint: Checkpoint, pending: Pending) -
         yield _describe_unknown_field(program, name)
     if checkpoint.is_complete:
         return
+    # `reported` has the updates that a subgraph passes to its caller.
     updates = (*checkpoint.reported, *(pair for result in results for pair in write_pairs(result)))
     for name in sorted({name for name, _ in updates} - channels.keys() - set(checkpoint.values)):
         yield f"A saved result writes {name!r}, which is not a field. {suggestion(name, channels, noun='Fields')}"

@@ -1,8 +1,8 @@
 """The loop of a run: plan, run, apply, save.
 
-`supersteps` is a generator. It yields effects, receives their results, and decides what happens next. Drivers perform
-the effects, with plain calls or on an event loop. The generator never awaits, sleeps or accesses a file, so a single
-engine serves synchronous and asynchronous calls, and tests can drive it by hand.
+`run_supersteps` is a generator. It yields effects, receives their results, and decides what happens next. Drivers
+perform the effects, with plain calls or on an event loop. The generator never awaits, sleeps or accesses a file, so a
+single engine serves synchronous and asynchronous calls, and tests can drive it by hand.
 
 Each turn runs the tasks of the frontier and ends in one of three ways:
 
@@ -25,7 +25,7 @@ from typing import Any, Final, TypeGuard
 from statewright.checkpoint import NO_ARG, Checkpoint, Pending, Task, TaskResult
 from statewright.errors import BudgetExceeded, GraphDrained, GraphRecursionError, RunCancelled
 from statewright.graph import ParentCommand, ToParent
-from statewright.runtime.core.apply import apply_results, record_reported_updates, rewritten_fields
+from statewright.runtime.core.apply import apply_results, record_updates_for_caller, rewritten_fields
 from statewright.runtime.core.effects import Effect, Emit, RunGenerator, RunTasks
 from statewright.runtime.core.events import describe_unfinished_join, run_event
 from statewright.runtime.core.frontier import due_tasks, incomplete_joins, matches_breakpoint
@@ -34,7 +34,7 @@ from statewright.runtime.core.program import Program
 from statewright.runtime.core.saving import (
     call_namespaces,
     commit_of,
-    draw_stamp,
+    new_id_and_time,
     save_commit,
     save_pending,
     save_uncommitted,
@@ -48,7 +48,7 @@ LAST_STEPS: Final = 5
 """The number of supersteps that a GraphRecursionError lists."""
 
 
-def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Generator[Effect, Any, RunOutcome]:
+def run_supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Generator[Effect, Any, RunOutcome]:
     """Advance a run by supersteps until no task is due, or the run has to stop. Return the outcome of the run.
 
     `pending` has the partial results of earlier runs that stopped in the superstep after `checkpoint`.
@@ -95,7 +95,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
             origin = commit_id if not nested else run.origin(commit_id, checkpoint.step + 1)
             next_checkpoint = apply_results(program, checkpoint, results, commit_id, origin)
             if nested:
-                record_reported_updates(program, checkpoint, next_checkpoint, results)
+                record_updates_for_caller(program, checkpoint, next_checkpoint, results)
         except Exception as error:
             outcome = RunOutcome("failed", checkpoint, error=error)
             yield from save_partial_results(run, outcome, results)
@@ -191,7 +191,7 @@ def _go_to_exit_node(run: Run, checkpoint: Checkpoint, node: str) -> Generator[E
     """Replace the frontier by the `on_budget` node. From then on the budget is no longer checked."""
     run.spending.is_over = True
     step = checkpoint.step + 1
-    commit_id, now = yield from draw_stamp(run, step)
+    commit_id, now = yield from new_id_and_time(run, step)
     due = (Task(node, NO_ARG, commit_id, 0),)
     after = Checkpoint(commit_id, step, checkpoint.values, due, reported=checkpoint.reported)
     if run.saver is not None:

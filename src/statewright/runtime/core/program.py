@@ -106,6 +106,7 @@ class NodeProgram:
         "containers",
         "edge_source",
         "handler",
+        "has_async_routes",
         "injected",
         "joins",
         "kept_updates",
@@ -117,7 +118,6 @@ class NodeProgram:
         "reads_all",
         "remote",
         "routes",
-        "routes_await",
         "single_route",
         "state_only",
         "successors",
@@ -176,7 +176,7 @@ class NodeProgram:
         self.single_route: Route | None = None
         """The conditional edge, if there is no other outgoing edge, and its path function is a plain function that
         reads the whole state."""
-        self.routes_await = False
+        self.has_async_routes = False
         """True if the path function of a conditional edge is a coroutine function."""
         self.writes: frozenset[str] | None = None
         """The only fields that the node may write, if it was declared with `writes=`; None if it may write any."""
@@ -430,7 +430,7 @@ class Program:
             if reads_all and route.injected is None and not route.is_coroutine:
                 program.single_route = route
         if any(route.is_coroutine for route in program.routes):
-            program.routes_await = True
+            program.has_async_routes = True
             program.sync_lane = program.async_lane = program.concurrent_lane = "loop"
 
     def _route(self, branch: Branch) -> Route:

@@ -27,8 +27,8 @@ NO_TIME: Final = datetime.min.replace(tzinfo=UTC)
 """The time of commits that are not saved."""
 
 
-def draw_stamp(run: Run, step: int) -> Generator[Effect, Any, tuple[str, datetime]]:
-    """Return an id and the time for the commit of a step. Without a saver, nothing uses the time."""
+def new_id_and_time(run: Run, step: int) -> Generator[Effect, Any, tuple[str, datetime]]:
+    """Return a new id and the time for the commit of a step. Without a saver, the time is NO_TIME: nothing uses it."""
     if run.saver is None:
         return run.unsaved_id(step), NO_TIME
     return (yield Stamp(step))
@@ -45,16 +45,18 @@ def commit_of(
     expected: CheckpointId | Literal["before"] | None = "before",
     pending: Pending | None = None,
     metadata: dict[str, Any] | None = None,
-    releases: bool = False,
+    releases_thread: bool = False,
 ) -> StepCommit:
     """Return the commit of one superstep, from the checkpoint `before` to `after`, made at `now`.
 
     The saver refuses the commit unless `expected` is the id of the branch's head, or None for a branch without a
     checkpoint; the default stands for the id of `before`. The last commit of a run releases the thread, and so does a
-    commit with `releases`.
+    commit with `releases_thread`.
     """
     commit = StepCommit(run, before, after, results, source, now)
-    commit.hold = run.lease_request(now, release=releases or (source == "loop" and after.is_complete), may_claim=True)
+    commit.hold = run.lease_request(
+        now, release=releases_thread or (source == "loop" and after.is_complete), may_claim=True
+    )
     if run.open_namespaces:
         still_open = _unfinished_calls(run, after) if run.saves_on_exit else set[str]()
         commit.dropped_namespaces, run.open_namespaces = tuple(sorted(run.open_namespaces - still_open)), still_open

@@ -24,7 +24,7 @@ from statewright.checkpoint import Checkpoint, Task
 from statewright.clock import Timer
 from statewright.errors import LeaseLost
 from statewright.futures import is_future
-from statewright.ids import draw_checkpoint_id
+from statewright.ids import new_checkpoint_id
 from statewright.runtime.concurrency.asyncio_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.concurrency.control import RunControl
 from statewright.runtime.concurrency.executors import InlineExecutor, ThreadExecutor
@@ -59,8 +59,8 @@ from statewright.runtime.lifecycle.thread_lease import (
     request_thread,
 )
 from statewright.runtime.lifecycle.turn import run_until_idle
-from statewright.runtime.tasks.execute import perform
-from statewright.runtime.tasks.execute_async import call_function, perform_async
+from statewright.runtime.tasks.execute import execute_task
+from statewright.runtime.tasks.execute_async import call_function, execute_task_async
 from statewright.runtime.tasks.liveness import may_finish_functions
 from statewright.runtime.tasks.retries_async import (
     call_later,
@@ -118,7 +118,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
                     reply, cancelled = await _end_calls(run, effect, reply, cancelled)
                 run.closed_step = effect.checkpoint.step
                 try:
-                    reply = (reply, draw_checkpoint_id(), run.ports.clock.now()) if saves else (reply, None, None)
+                    reply = (reply, new_checkpoint_id(), run.ports.clock.now()) if saves else (reply, None, None)
                 except Exception as error:  # raised by the clock
                     reply, error_to_throw = None, error
             else:
@@ -158,10 +158,10 @@ async def _run_one(scope: Scope, node: NodeProgram, task: Task, checkpoint: Chec
     if node.policies is not None or scope.run.all_tasks_need_attempts:
         return await perform_attempts_async(scope, node, task, checkpoint)
     if node.async_lane == "loop":
-        return await perform_async(scope, node, task, checkpoint)
+        return await execute_task_async(scope, node, task, checkpoint)
     if node.async_lane == "inline":
-        return perform(scope, node, task, checkpoint)
-    return await call_function(scope, perform, scope, node, task, checkpoint)
+        return execute_task(scope, node, task, checkpoint)
+    return await call_function(scope, execute_task, scope, node, task, checkpoint)
 
 
 async def drive_in_turn(run: Run, graph_input: Any) -> None:
@@ -266,7 +266,7 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
     cancellation: asyncio.CancelledError | None = None
     try:
         if type(effect) is Stamp:
-            return (draw_checkpoint_id(), run.ports.clock.now()), None, None
+            return (new_checkpoint_id(), run.ports.clock.now()), None, None
         if type(effect) is Emit:
             return run.emitter.emit(effect.event) if run.emitter is not None else None, None, None
         if type(effect) is SaveCallers:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from statewright.checkpoint import BranchKey, Checkpoint, Checkpointer
 from statewright.futures import AnyFuture, drive, is_future, resolve
-from statewright.ids import CheckpointId, draw_checkpoint_id
+from statewright.ids import CheckpointId, new_checkpoint_id
 from statewright.runtime.core.effects import (
     AwaitTurn,
     Effect,
@@ -32,7 +32,7 @@ T = TypeVar("T")
 def perform_effect(run: Run, effect: Effect) -> Any:
     """Perform an effect other than RunTasks with blocking calls, and return the reply for the core."""
     if type(effect) is Stamp:
-        return draw_checkpoint_id(), run.ports.clock.now()
+        return new_checkpoint_id(), run.ports.clock.now()
     if type(effect) is Emit:
         return cast(Any, run.emitter).emit(effect.event)
     if type(effect) is SaveCallers:

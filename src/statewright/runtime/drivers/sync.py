@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from statewright.clock import wait_until
 from statewright.errors import LeaseLost, add_note
 from statewright.futures import SafeEvent
-from statewright.ids import draw_checkpoint_id
+from statewright.ids import new_checkpoint_id
 from statewright.runtime.concurrency.control import RunControl
 from statewright.runtime.concurrency.executors import InlineExecutor, ThreadExecutor
 from statewright.runtime.concurrency.superstep import Superstep
@@ -35,7 +35,7 @@ from statewright.runtime.invocation.run import ALL_CLOSED, NONE_CLOSED, Run
 from statewright.runtime.lifecycle.subgraph_call import CallInProgress
 from statewright.runtime.lifecycle.thread_lease import LeaseRenewer
 from statewright.runtime.lifecycle.turn import run_until_idle
-from statewright.runtime.tasks.execute import perform
+from statewright.runtime.tasks.execute import execute_task
 from statewright.runtime.tasks.retries_sync import perform_attempts, suspended_slots
 from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_anywhere, leave_scope
 
@@ -82,7 +82,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
                     scope.checkpoint = checkpoint = effect.checkpoint
                     enter_scope((scope, task, checkpoint, None))
                     perform_task = (
-                        perform if node.policies is None and not run.all_tasks_need_attempts else perform_attempts
+                        execute_task if node.policies is None and not run.all_tasks_need_attempts else perform_attempts
                     )
                     outcomes = [perform_task(scope, node, task, checkpoint)]
                     if run.open_calls is not None and run.open_calls.must_be_awaited(effect.tasks, outcomes):
@@ -95,7 +95,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
                     outcomes = yield from _run_many(run, effect, buffer)
                     token = enter_scope(scope)
                 try:
-                    reply = (outcomes, draw_checkpoint_id(), run.ports.clock.now()) if saves else (outcomes, None, None)
+                    reply = (outcomes, new_checkpoint_id(), run.ports.clock.now()) if saves else (outcomes, None, None)
                 except Exception as error:  # raised by the clock
                     error_to_throw = error
             if run.open_calls is not None:

@@ -161,7 +161,6 @@ class Run:
         "control",
         "emitter",
         "ended_calls",
-        "existing_spending",
         "has_lost_thread",
         "holds_thread",
         "in_flight_commit",
@@ -171,7 +170,6 @@ class Run:
         "log_buffer",
         "matched_questions",
         "memories",
-        "memory_callers",
         "metadata",
         "namespace",
         "nested",
@@ -195,10 +193,12 @@ class Run:
         "settings",
         "shipments",
         "slots",
+        "spending_if_counted",
         "step_before",
         "step_limit",
         "stream_buffer",
         "superstep",
+        "thread_memory_callers",
         "uncommitted_from",
         "unfinished_joins",
         "unpublished_events",
@@ -222,7 +222,7 @@ class Run:
         answers: dict[str, Any] | None = None,
         namespace: str = "",
         call: SubgraphCall | None = None,
-        memory_callers: dict[str, CallingTask] | None = None,
+        thread_memory_callers: dict[str, CallingTask] | None = None,
         spending: Spending | None = None,
         slots: tuple[Slots, ...] = (),
     ) -> None:
@@ -265,9 +265,11 @@ class Run:
         """Requests the run to stop; None if it cannot be requested to stop."""
         self.answers: dict[str, Any] = {} if answers is None else answers
         """The answers to questions of the tasks that are due, by interrupt id."""
-        self.memory_callers: dict[str, CallingTask] = {} if memory_callers is None else memory_callers
+        self.thread_memory_callers: dict[str, CallingTask] = (
+            {} if thread_memory_callers is None else thread_memory_callers
+        )
         """By namespace: the calling task of the running call with memory="thread"."""
-        self.existing_spending = spending
+        self.spending_if_counted = spending
         """The amounts that count against the budget; None if nothing has been counted yet. See `spending`."""
         self.slots = slots
         """The limits on concurrency that apply: `max_concurrency` of this run and of the runs around it, where it is
@@ -425,9 +427,9 @@ class Run:
     @property
     def spending(self) -> Spending:
         """The amounts that the tree of calls has spent. Counting starts when this is first read."""
-        if self.existing_spending is None:
-            self.existing_spending = Spending(self.ports.clock)
-        return self.existing_spending
+        if self.spending_if_counted is None:
+            self.spending_if_counted = Spending(self.ports.clock)
+        return self.spending_if_counted
 
     def lease_request(self, now: datetime, *, release: bool = False, may_claim: bool = False) -> LeaseRequest | None:
         """Return the lease request that accompanies a write at `now`; None if the run saves nothing.
@@ -457,8 +459,8 @@ class Run:
         """Continue in another namespace, in which this call was saved before the calling node was renamed."""
         assert self.branch_key is not None
         caller = self.caller
-        if self.parent is not None and self.memory_callers.get(self.namespace) is self.parent:
-            self.memory_callers[namespace] = self.memory_callers.pop(self.namespace)
+        if self.parent is not None and self.thread_memory_callers.get(self.namespace) is self.parent:
+            self.thread_memory_callers[namespace] = self.thread_memory_callers.pop(self.namespace)
         if caller is not None and self.namespace in caller.run.open_namespaces:
             caller.run.open_namespaces.discard(self.namespace)
             caller.run.open_namespaces.add(namespace)

@@ -114,7 +114,8 @@ def _task_snapshot(task: Task, saved: SavedCheckpoint) -> TaskSnapshot:
     )
 
 
-# -- subgraphs: the path of nodes that leads to a subgraph identifies it, and its snapshot is part of the calling task's
+# -- subgraphs, which are identified by the path of nodes that leads to them. The snapshot of a task contains the
+# snapshot of the subgraph that it has called.
 
 
 class HasProgram(Protocol):
@@ -146,7 +147,7 @@ def node_path(namespace: str) -> str:
 
 
 def graph_at(graph: Graph, namespace: str) -> Any:
-    """Return the compiled graph that runs in a namespace. Raises InvalidConfig if there is none."""
+    """Return the compiled graph that runs in a namespace. Raises InvalidConfig if no subgraph runs there."""
     subgraph: Any = None
     path = node_path(namespace)
     for name in path.split("|"):
@@ -177,7 +178,7 @@ def renew_questions_around(run: Run, before: SavedCheckpoint | None) -> None:
     """
     saver, branch_key = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
     callers = perform_all(run, find_callers(branch_key))
-    after = _load_head(run, branch_key.namespace)
+    after = _load_namespace_head(run, branch_key.namespace)
     if callers is None or after is None:
         return
     ids_before = {question.id for question in _questions_at(before)} if before is not None else set[str]()
@@ -207,7 +208,7 @@ def _with_state(run: Run, graph: Graph, namespace: str, task: TaskSnapshot) -> T
     for name in (node.name, *node.aliases):
         segment = name if node.memory == "thread" else f"{name}:{task.id}"
         inner_namespace = f"{namespace}|{segment}" if namespace else segment
-        saved = _load_head(run, inner_namespace)
+        saved = _load_namespace_head(run, inner_namespace)
         if saved is not None and not saved.metadata.get("reset"):
             state = snapshot_of(subgraph.program, saved)
             tasks = tuple(_with_state(run, subgraph.graph, inner_namespace, inner) for inner in state.tasks)
@@ -215,7 +216,7 @@ def _with_state(run: Run, graph: Graph, namespace: str, task: TaskSnapshot) -> T
     return task
 
 
-def _load_head(run: Run, namespace: str) -> SavedCheckpoint | None:
+def _load_namespace_head(run: Run, namespace: str) -> SavedCheckpoint | None:
     """Return the head of a namespace on the branch of the run."""
     branch_key = cast(BranchKey, run.branch_key)
     return resolve(

@@ -38,13 +38,13 @@ from statewright.runtime.core.effects import Effect, Emit, Load, SaveCallers
 from statewright.runtime.core.events import run_event
 from statewright.runtime.core.fold import write_pairs
 from statewright.runtime.core.graph_migration import migrate_to_graph
-from statewright.runtime.core.loop import supersteps
+from statewright.runtime.core.loop import run_supersteps
 from statewright.runtime.core.program import Program
 from statewright.runtime.core.saving import (
     NOTHING_SAVED,
     call_namespaces,
     commit_of,
-    draw_stamp,
+    new_id_and_time,
     save_commit,
     save_pending,
 )
@@ -52,7 +52,7 @@ from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.subgraph_forks import SubgraphCommits, copy_with_id, parent_task_of, subgraph_commits
 from statewright.runtime.lifecycle.unfinished import collect_discarded_updates
-from statewright.runtime.tasks.execute import check_targets, conclude, read_result
+from statewright.runtime.tasks.execute import check_targets, conclude_task, read_result
 from statewright.runtime.tasks.interrupt import Paused
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 from statewright.state import check_value
@@ -60,7 +60,7 @@ from statewright.state import check_value
 Starting = Generator[Effect, Any, tuple[Checkpoint, Pending | None]]
 """Returns the checkpoint to continue from, and the saved data of the tasks in its frontier."""
 Beginning = Generator[Effect, Any, "tuple[Checkpoint, Pending | None] | RunOutcome"]
-"""Returns the same; or the outcome of the thread's unfinished work, if this ran first and has not completed."""
+"""Returns the same as `Starting`; or, if unfinished work of the thread ran first and did not complete, its outcome."""
 Loaded = tuple[SavedCheckpoint | None, CheckpointId | None]
 """The checkpoint to start from, and the id of the head of the branch. They differ if the run starts from an older
 checkpoint, which makes a fork."""
@@ -72,15 +72,15 @@ def begin_run(run: Run, graph_input: Any) -> Beginning:
     In that case, the unfinished work of the thread is executed first. Raises ThreadBusy or CheckpointConflict if the
     claim is refused; then nothing was written.
     """
-    saved, head_id = (yield from _load(run)) if run.saver is not None else (None, None)
+    saved, head_id = (yield from _load_start(run)) if run.saver is not None else (None, None)
     must_finish = run.config.on_unfinished == "finish" and graph_input is not None
     if must_finish and not isinstance(graph_input, Command) and saved is not None and not saved.checkpoint.is_complete:
-        outcome = yield from _finish(run, saved, head_id)
+        outcome = yield from _finish_work(run, saved, head_id)
         if outcome.status != "completed":
             return outcome
-        saved = migrated(run, (yield from load_head(run)))
+        saved = migrate_saved(run, (yield from load_head(run)))
         head_id = saved.id if saved is not None else None
-    checkpoint, pending = yield from _start(run, graph_input, saved, head_id)
+    checkpoint, pending = yield from _start_with_argument(run, graph_input, saved, head_id)
     if run.owner is not None and not (run.holds_thread or run.nested):
         yield from save_pending(run, checkpoint, Pending())  # an empty write, which claims the thread
     if pending:
@@ -107,8 +107,10 @@ def _restore_pending(run: Run, pending: Pending) -> None:
         run.recall_questions(pending)
 
 
-def _start(run: Run, graph_input: Any, saved: SavedCheckpoint | None, head_id: CheckpointId | None) -> Starting:
-    """Start with an input, with a Command, or, if the input is None, where the checkpoint `saved` is."""
+def _start_with_argument(
+    run: Run, graph_input: Any, saved: SavedCheckpoint | None, head_id: CheckpointId | None
+) -> Starting:
+    """Start with the argument of the call: an input, a Command, or None to continue from the checkpoint `saved`."""
     if run.nested and saved is not None and _continues_call(run, saved):
         graph_input = None  # the calling task runs again, so its call is resumed, whatever input it passes now
     if isinstance(graph_input, Command):
@@ -117,7 +119,7 @@ def _start(run: Run, graph_input: Any, saved: SavedCheckpoint | None, head_id: C
         return (yield from _start_with_input(run, graph_input, saved, head_id))
     if saved is None:
         raise EmptyInputError(_nothing_to_continue(run))
-    checkpoint, pending = yield from _continue(run, saved, head_id, replay=True)
+    checkpoint, pending = yield from _continue_thread(run, saved, head_id, replay=True)
     if run.nested and run.emitter is not None and run.emitter.wants("call_continued"):
         yield Emit(run_event("call_continued", run, checkpoint, checkpoint.step))
     answers = {question.id: run.answers[question.id] for question in pending.open if question.id in run.answers}
@@ -125,7 +127,7 @@ def _start(run: Run, graph_input: Any, saved: SavedCheckpoint | None, head_id: C
 
 
 def _continues_call(run: Run, saved: SavedCheckpoint) -> bool:
-    """Return whether the same task has made the saved call, so that this run continues it instead of starting over."""
+    """Return whether the same task made the saved call. If so, this run continues the call instead of starting over."""
     return not _is_retry(run) and saved.metadata.get("parent_task") == run.metadata.get("parent_task")
 
 
@@ -133,8 +135,8 @@ def _is_retry(run: Run) -> bool:
     return run.call is not None and run.call.is_retry
 
 
-def _load(run: Run) -> Generator[Effect, Any, Loaded]:
-    """Load the checkpoint to start from, and the head. They differ if the caller has named an older checkpoint."""
+def _load_start(run: Run) -> Generator[Effect, Any, Loaded]:
+    """Load the checkpoint to start from, and the id of the head. They differ if the call named an older checkpoint."""
     if run.caller is not None and (ended_call := run.caller.run.ended_calls.get(run.namespace)) is not None:
         # The same call has ended in this superstep before, and its end was not saved. Save it, to load it below.
         if ended_call.run.parent is not None:
@@ -152,8 +154,8 @@ def _load(run: Run) -> Generator[Effect, Any, Loaded]:
     if checkpoint_id is None or checkpoint_id == head_id:
         if head is not None:
             run.memories = dict(head.metadata.get("memories", ()))
-        return migrated(run, head), head_id
-    saved = migrated(run, (yield Load(branch, checkpoint_id)))
+        return migrate_saved(run, head), head_id
+    saved = migrate_saved(run, (yield Load(branch, checkpoint_id)))
     if saved is None:
         raise CheckpointNotFound(
             f"Thread {run.settings.thread_id!r} has no checkpoint {checkpoint_id!r}. "
@@ -187,7 +189,7 @@ def _load_under_former_name(run: Run, namespaces: Sequence[str]) -> Generator[Ef
     return None
 
 
-def migrated(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:
+def migrate_saved(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:
     """Return the saved checkpoint as the current version of the graph would have saved it.
 
     Sets `run.values_before_migration`.
@@ -228,7 +230,7 @@ def _start_with_input(
         if update:
             update_result = read_result(Scope(run, task), program.start, task, update)
             result.writes = [*write_pairs(result), *write_pairs(update_result)]
-    commit_id, now = yield from draw_stamp(run, base.step + 1)
+    commit_id, now = yield from new_id_and_time(run, base.step + 1)
     checkpoint = apply_results(program, base, [result], commit_id, run.origin(commit_id, base.step + 1))
     if run.saver is not None:
         parent = saved.checkpoint if saved is not None else None
@@ -265,14 +267,14 @@ def _start_with_input(
 
 
 def check_input(run: Run, graph_input: Any) -> None:
-    """Raise the errors of an invalid input that do not depend on the state of the thread."""
+    """Raise the errors of an invalid input that can be detected without the state of the thread."""
     if graph_input is not None and not isinstance(graph_input, Command):
         task = Task(START, NO_ARG, "", 0)
         read_result(Scope(run, task), run.program.start, task, graph_input)
 
 
 def _take_over_state(program: Program, base: Checkpoint, task: Task, state: Any) -> tuple[Checkpoint, SubgraphResult]:
-    """Return the checkpoint and the input with which a subgraph begins that receives the state of its caller.
+    """Return the first checkpoint and the input of a subgraph that receives the state of its caller.
 
     A field of the caller replaces the initial value of the same field in the subgraph, instead of being merged into it.
     """
@@ -292,8 +294,8 @@ def _conclude_entry(run: Run, task: Task, base: Checkpoint, graph_input: Any) ->
     scope = Scope(run, task, base)
     token = enter_scope(scope)
     try:
-        if not start.routes_await:
-            return conclude(scope, start, task, base, graph_input)
+        if not start.has_async_routes:
+            return conclude_task(scope, start, task, base, graph_input)
     except Paused:
         pass
     finally:
@@ -302,10 +304,10 @@ def _conclude_entry(run: Run, task: Task, base: Checkpoint, graph_input: Any) ->
 
 
 def _base_for_input(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[TaskResult], list[str]]:
-    """Return the checkpoint to which new input is applied, and what becomes of the unfinished superstep.
+    """Return the checkpoint to which new input is applied, the applied results, and the discarded nodes.
 
-    This is a list of the results of its tasks, which are already applied to the state of the returned checkpoint, and a
-    list of the nodes whose tasks have no result and are discarded.
+    The applied results are those of the unfinished superstep: the state of the returned checkpoint contains them. The
+    discarded nodes are the nodes of the tasks without a result.
     """
     if saved is None:
         return Checkpoint(run.run_id, run.step_before, run.program.start_values(), ()), [], []
@@ -326,7 +328,7 @@ def _base_for_input(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint
 
 
 def _check_call_is_over(run: Run, saved: SavedCheckpoint) -> None:
-    """Raise NamespaceBusy if another task that is still due has an unfinished call with the same memory.
+    """Raise NamespaceBusy if another task that is still due has an unfinished call that uses the same memory.
 
     If that task was discarded, or completed by an update, it never resumes its call, so the call may be replaced.
     """
@@ -337,20 +339,20 @@ def _check_call_is_over(run: Run, saved: SavedCheckpoint) -> None:
         raise NamespaceBusy(saved.branch_key.namespace, caller.task.node)
 
 
-def _finish(run: Run, saved: SavedCheckpoint, head_id: CheckpointId | None) -> Generator[Effect, Any, RunOutcome]:
+def _finish_work(run: Run, saved: SavedCheckpoint, head_id: CheckpointId | None) -> Generator[Effect, Any, RunOutcome]:
     """Execute the unfinished work of the thread until it stops, and return its outcome."""
-    checkpoint, pending = yield from _continue(run, saved, head_id, replay=False)
+    checkpoint, pending = yield from _continue_thread(run, saved, head_id, replay=False)
     run.step_limit = checkpoint.step + run.settings.recursion_limit
     if not run.holds_thread:
         yield from save_pending(run, checkpoint, Pending())
     _restore_pending(run, pending)
-    return (yield from supersteps(run, checkpoint, pending))
+    return (yield from run_supersteps(run, checkpoint, pending))
 
 
 # -- continuation of a thread
 
 
-def _continue(
+def _continue_thread(
     run: Run, saved: SavedCheckpoint, head_id: CheckpointId | None, *, replay: bool
 ) -> Generator[Effect, Any, tuple[Checkpoint, Pending]]:
     """Return the checkpoint to continue from, and its pending data. If `saved` is not the head, commit a fork of it."""
@@ -371,15 +373,15 @@ def _plan_continuation(
     checkpoint, pending = saved.checkpoint, saved.pending
     if _is_head(run, saved, head_id):
         return checkpoint, pending, None
-    sibling_commits = yield from _subgraph_commits(run, saved, restart_calls=replay)
+    inner_commits = yield from _subgraph_commits(run, saved, restart_calls=replay)
     pending = Pending(journal=dict(pending.journal), paused=pending.paused) if replay else pending.forked()
     metadata = {"nodes": saved.metadata.get("nodes", []), "replaces": head_id}
-    commit_id, now = yield from draw_stamp(run, checkpoint.step + 1)
+    commit_id, now = yield from new_id_and_time(run, checkpoint.step + 1)
     fork = copy_with_id(checkpoint, commit_id)
     commit = commit_of(
         run, checkpoint, fork, [], now, source="fork", expected=head_id, pending=pending, metadata=metadata
     )
-    commit.siblings = sibling_commits
+    commit.siblings = inner_commits
     return fork, pending, commit
 
 
@@ -388,8 +390,8 @@ def _subgraph_commits(run: Run, saved: SavedCheckpoint, *, restart_calls: bool) 
     branch_key = saved.branch_key._replace(branch=run.settings.branch)
     at_head = False
     if saved.branch_key.branch != branch_key.branch:
-        newest: SavedCheckpoint | None = yield Load(saved.branch_key.branch)
-        at_head = newest is not None and newest.id == saved.id
+        source_head: SavedCheckpoint | None = yield Load(saved.branch_key.branch)
+        at_head = source_head is not None and source_head.id == saved.id
     return (yield from subgraph_commits(run, saved, branch_key, at_head=at_head, restart_calls=restart_calls))
 
 
@@ -416,7 +418,7 @@ def _start_with_command(
         command = Command(update={run.program.graph.answers_to: command.resume})
     # Errors in the Command are raised from here on, before any part of it is saved.
     answers = read_answers(command.resume, pending.open) if command.resumes else {}
-    commit_id, now = yield from draw_stamp(run, checkpoint.step + 1)
+    commit_id, now = yield from new_id_and_time(run, checkpoint.step + 1)
     has_changes = command.update is not None or command.targets
     changed = _apply_command(run, checkpoint, command, commit_id) if has_changes else None
     if fork is not None:

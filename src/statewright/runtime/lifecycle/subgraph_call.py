@@ -130,13 +130,13 @@ def take_namespace(caller: CallingTask, namespace: str) -> None:
 
     A call whose attempt or superstep is over is no obstacle, because its later effects are ignored.
     """
-    memory_callers = caller.run.memory_callers
-    current = memory_callers.setdefault(namespace, caller)
+    thread_memory_callers = caller.run.thread_memory_callers
+    current = thread_memory_callers.setdefault(namespace, caller)
     if current is caller:
         return
     if reason_to_refuse(current) is None:
         raise NamespaceBusy(namespace, caller.task.node if caller.task is not None else "")
-    memory_callers[namespace] = caller
+    thread_memory_callers[namespace] = caller
 
 
 class CallInProgress:
@@ -156,8 +156,10 @@ class CallInProgress:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         run = self._run
-        if run.memory_callers.get(run.namespace) is run.parent:  # otherwise a later call has taken over the namespace
-            run.memory_callers.pop(run.namespace, None)
+        if (
+            run.thread_memory_callers.get(run.namespace) is run.parent
+        ):  # otherwise a later call has taken over the namespace
+            run.thread_memory_callers.pop(run.namespace, None)
         if run.parent is None or run.call is None or run.call.retry_key is None:
             return
         if error is None:

@@ -23,7 +23,7 @@ from statewright.futures import resolve
 from statewright.ids import CheckpointId
 from statewright.runtime.core.commit import StepCommit
 from statewright.runtime.core.effects import Effect, Load, Namespaces
-from statewright.runtime.core.saving import commit_of, draw_stamp, save_commit
+from statewright.runtime.core.saving import commit_of, new_id_and_time, save_commit
 from statewright.runtime.invocation.run import Run
 
 SubgraphCommits = Generator[Effect, Any, tuple[StepCommit, ...]]
@@ -188,7 +188,7 @@ def _copy_commit(
     """Return the commit that makes a copy of a checkpoint the head of `branch_key`, in place of `head`."""
     before = saved.checkpoint
     step = (head if head is not None else saved).checkpoint.step + 1
-    commit_id, now = yield from draw_stamp(run, step)
+    commit_id, now = yield from new_id_and_time(run, step)
     after = copy_with_id(before, commit_id, step)
     # The original becomes the parent, except for a copied call on another branch, which is deleted with its task.
     parent = before if saved.metadata.get("remembers") or branch_key.branch == saved.branch_key.branch else None
@@ -213,7 +213,7 @@ def copy_with_id(checkpoint: Checkpoint, checkpoint_id: str, step: int | None = 
 
 def _reset_commit(run: Run, head: SavedCheckpoint) -> Generator[Effect, Any, StepCommit]:
     """Return the commit that resets the namespace of `head`: the history is kept, and the next call starts over."""
-    commit_id, now = yield from draw_stamp(run, head.checkpoint.step + 1)
+    commit_id, now = yield from new_id_and_time(run, head.checkpoint.step + 1)
     after = Checkpoint(commit_id, head.checkpoint.step + 1, {}, ())
     metadata: dict[str, Any] = {"reset": True}
     if "remembers" in head.metadata:
@@ -268,11 +268,13 @@ def fork_inside(run: Run, saved: SavedCheckpoint, branch: str) -> Forking:
         commit.pending = _pending_without(caller, discarded_questions)
         between.append(commit)
     before = outermost.checkpoint
-    commit_id, now = yield from draw_stamp(run, before.step + 1)
+    commit_id, now = yield from new_id_and_time(run, before.step + 1)
     after = copy_with_id(before, commit_id)
     pending = _pending_without(callers[0], discarded_questions)
     metadata = {"nodes": outermost.metadata.get("nodes", [])}
-    commit = commit_of(run, before, after, [], now, source="fork", pending=pending, metadata=metadata, releases=True)
+    commit = commit_of(
+        run, before, after, [], now, source="fork", pending=pending, metadata=metadata, releases_thread=True
+    )
     commit.branch_key, commit.checkpoint, commit.graph_version = root, after, outermost.graph_version
     commit.expected = outermost.id if branch == source.branch else None
     replaced = {commit.branch_key.namespace for commit in (own, *between)}

@@ -16,7 +16,7 @@ from statewright.errors import CheckpointConflict, GraphDrained, LeaseLost, RunC
 from statewright.runtime.config import STOPS_HOLDER
 from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, RunGenerator
 from statewright.runtime.core.events import run_event, warn_unfinished, warn_unresumable
-from statewright.runtime.core.loop import supersteps
+from statewright.runtime.core.loop import run_supersteps
 from statewright.runtime.core.saving import NOTHING_SAVED, caused_by, release_thread, save_uncommitted
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
@@ -46,7 +46,7 @@ def run_until_idle(run: Run, graph_input: Any) -> RunGenerator:
         if isinstance(beginning, RunOutcome):  # the run was requested to stop, or unfinished work has stopped again
             outcome = beginning
         else:
-            outcome = yield from supersteps(run, *beginning)
+            outcome = yield from run_supersteps(run, *beginning)
         with caused_by(outcome.error):
             if run.uncommitted_from is not None:
                 if outcome.status == "completed" and _is_deleted_with_task(run):
@@ -136,7 +136,7 @@ def _can_start_over(run: Run) -> bool:
 
 
 def _forget_beginning(run: Run) -> None:
-    """Discard the data that a beginning whose claim was refused has left in the run."""
+    """Discard the data that `begin` has left in the run, because its claim was refused."""
     if run.holds_thread:
         return
     run.open_namespaces, run.uncommitted_from = set(), None

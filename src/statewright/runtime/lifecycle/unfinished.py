@@ -17,13 +17,13 @@ from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.invocation.run import Run
 
 DISCARDED: Final = "discarded"
-"""The key of this function in the metadata of a node."""
+"""The key of such a function in the metadata of a node."""
 
 
 def collect_discarded_updates(
     run: Run, saved: SavedCheckpoint, values: Mapping[str, Any]
 ) -> Generator[Effect, Any, dict[str, Any]]:
-    """Return the update that the `discarded` functions of all unfinished tasks at this checkpoint make together."""
+    """Return the update that the `discarded` functions of all unfinished tasks at this checkpoint return together."""
     nodes, update = run.program.graph.nodes, dict[str, Any]()
     for task in saved.checkpoint.frontier:
         function = nodes[task.node].metadata.get(DISCARDED) if task.node in nodes else None

@@ -43,7 +43,10 @@ def call_settings(config: Any, options: Mapping[str, Any]) -> Settings:
 
 
 def config_changes(graph: Graph, compiled: RunConfig, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that the keywords of a call give to fields of the options of `compile` (`compiled`)."""
+    """Return the fields of the RunConfig that the keywords of a call change, with their new values.
+
+    `compiled` has the options of `compile`, which some keywords extend.
+    """
     changes = dict[str, Any]()
     for name, choices in _CHOICES.items():
         if checked_choice(name, options.get(name), choices) is not None:

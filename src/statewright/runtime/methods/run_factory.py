@@ -27,7 +27,7 @@ from statewright.graph import (
     RunStarter,
     StateT,
 )
-from statewright.ids import draw_run_id
+from statewright.ids import new_run_id
 from statewright.runtime.config import (
     ON_BUSY,
     ChangedQuestions,
@@ -98,9 +98,9 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             keeps_calls=keep_calls,
             refuses_changed_questions=changed_questions == "error",
         )
-        # The purpose of the default grace period is that running functions can save their results. Without a saver it
-        # has none.
-        self._unsaved_config = (
+        # The default grace period lets running functions save their results. If nothing is saved, waiting has no use,
+        # so it is 0.
+        self._config_without_saver = (
             self._config._replace(sibling_grace=0.0) if sibling_grace is SIBLING_GRACE else self._config
         )
         self._program = self.program_class(
@@ -212,7 +212,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             )
         branch_key = self._branch_key(settings)
         run_id, owner = _id_and_owner(settings) if branch_key is not None else (None, None)
-        run_config = self._config if branch_key is not None else self._unsaved_config
+        run_config = self._config if branch_key is not None else self._config_without_saver
         if options:
             run_config = run_config._replace(**config_changes(self.graph, self._config, options))
         return Run(
@@ -220,7 +220,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             settings,
             run_config,
             self._ports,
-            run_id=run_id if run_id is not None else settings.run_id or draw_run_id(),
+            run_id=run_id if run_id is not None else settings.run_id or new_run_id(),
             saver=self.checkpointer if branch_key is not None else None,
             branch_key=branch_key,
             owner=owner,
@@ -294,8 +294,9 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             control=options.get("control") or caller.control,
             answers=caller.answers,
             call=call,
-            memory_callers=caller.memory_callers,
-            spending=caller.spending if caller.config.budget is not None else caller.existing_spending,
+            thread_memory_callers=caller.thread_memory_callers,
+            # With a budget, counting starts here, so that the caller and this call share one count.
+            spending=caller.spending if caller.config.budget is not None else caller.spending_if_counted,
             slots=(*caller.slots, *own_slots),
         )
         if task is not None and caller.questions.by_id:
@@ -329,7 +330,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return inherited._replace(**own)
 
     def _nested_ports(self, outer: RunPorts) -> RunPorts:
-        """Return the services of a nested run. A store or cache of this graph replaces that of the calling run."""
+        """Return the services of a nested run. A store or cache of this graph has precedence over the calling run's."""
         own = self._ports
         if own.store is None and own.cache is None:
             return outer
@@ -379,28 +380,28 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         )
 
     def _claim(self) -> Claim:
-        """Return the claim of a root run, which its first write will make."""
+        """Return the claim of a root run on its thread. The first write of the run makes the claim."""
         lease = self._lease if self._lease is not None else getattr(self.checkpointer, "lease_duration", None)
         return Claim(lease)
 
     def _print_formatter(self, modes: Any) -> StreamFormatter:
         """Return a formatter that prints the parts of these stream modes."""
         return StreamFormatter(
-            self._program, checked_modes(modes), several=True, subgraphs=False, version="v1", buffer=PrintingBuffer()
+            self._program, checked_modes(modes), shows_mode=True, subgraphs=False, version="v1", buffer=PrintingBuffer()
         )
 
 
 def _id_and_owner(settings: Settings) -> tuple[str, str]:
-    """Return the id of a run, and the owner name in its lease, which is unique even if the id is used again."""
-    new_id = draw_run_id()
+    """Return the id of a run, and the owner name for its lease. The owner name is unique even if the id is reused."""
+    new_id = new_run_id()
     run_id = new_id if settings.run_id is None else settings.run_id
     return run_id, owner_name(run_id, new_id)
 
 
 def _is_for_other_thread(scope: Scope, config: Any, options: Mapping[str, Any]) -> bool:
-    """Return whether a call inside a node is for another thread than the node's own.
+    """Return whether a call inside a node is for a thread other than the node's own.
 
-    A thread id alone does not mean that, because many calls pass on the config of the node.
+    A call with a thread id may still be for the node's own thread, because many calls pass on the config of the node.
     """
     thread_id = options.get("thread_id")
     if thread_id is None and isinstance(config, Mapping):

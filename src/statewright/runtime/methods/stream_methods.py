@@ -13,7 +13,7 @@ from statewright.runtime.drivers.sync import iter_parts
 from statewright.runtime.invocation.emitter import EventEmitter
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.thread_lease import mark_closing
-from statewright.runtime.lifecycle.thread_state import load_branch_head
+from statewright.runtime.lifecycle.thread_state import peek_head
 from statewright.runtime.methods.driving import outcome_of
 from statewright.runtime.methods.thread_methods import ThreadMethods, run_in_thread
 from statewright.runtime.options import BaseCallOptions, CallOptions, Config, GraphOutput, Names, StreamPart
@@ -286,7 +286,7 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         formatter = StreamFormatter(
             self._program,
             checked_modes(stream_mode),
-            several=not isinstance(stream_mode, str),
+            shows_mode=not isinstance(stream_mode, str),
             subgraphs=subgraphs,
             version=cast(Any, version),
             output_keys=options.get("output_keys"),
@@ -306,7 +306,7 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         if settings.namespace is None or settings.checkpoint_id is None:
             return config
         run = self._thread_run(config, {})
-        head = perform_all(run, load_branch_head(run))
+        head = perform_all(run, peek_head(run))
         if head is None or head.id != settings.checkpoint_id:
             self.fork(config)
         removed = ("namespace", "checkpoint_id", "checkpoint_ns")

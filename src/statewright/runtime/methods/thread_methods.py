@@ -34,8 +34,8 @@ from statewright.runtime.lifecycle.thread_state import (
     diff,
     fork_thread,
     iter_history,
-    load_branch_head,
-    load_saved,
+    load_checkpoint,
+    peek_head,
     roll_back_thread,
     update_thread,
 )
@@ -65,7 +65,7 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         subgraph is returned.
         """
         run = self._thread_run(config, options)
-        saved = perform_all(run, load_saved(run))
+        saved = perform_all(run, load_checkpoint(run))
         if saved is None:
             return empty_snapshot(run.program, run.node_config())
         snapshot = snapshot_of(run.program, saved)
@@ -109,7 +109,8 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         """Change the state as if a node had returned `values`. Return the config of the new checkpoint.
 
         After the update, the successors of the node are due. Other due tasks stay due, unless `cancel_pending`.
-        `as_node` is by default the node that ran last, if there is just one. After an update as END, no task is due.
+        `as_node` is by default the node that ran last, if there is just one. After an update with END as `as_node`, no
+        task is due.
         Raises InvalidUpdateError if several tasks of the node are due, because an update is the result of one task.
         """
         return self.bulk_update_state(config, [(values, as_node)], cancel_pending=cancel_pending, **options)
@@ -126,7 +127,7 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         if not updates:
             raise InvalidUpdateError("There are no updates. Pass at least one pair (values, as_node).")
         run = self._thread_run(config, options)
-        before = perform_all(run, load_branch_head(run)) if run.namespace else None
+        before = perform_all(run, peek_head(run)) if run.namespace else None
         branch_key, head = _change_thread(
             run,
             lambda: update_thread(run, updates, cancel_pending=cancel_pending),
@@ -175,7 +176,7 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         Raises CheckpointConflict if a `checkpoint_id` is passed that is no longer the head of the thread.
         """
         run = self._thread_run(config, options)
-        _change_thread(run, lambda: roll_back_thread(run, expected=run.settings.checkpoint_id, releases=True))
+        _change_thread(run, lambda: roll_back_thread(run, expected=run.settings.checkpoint_id, releases_thread=True))
 
     def release(self, thread_id: str) -> None:
         """End the lease of the run that holds a thread, whether or not this run still exists.

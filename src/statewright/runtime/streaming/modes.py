@@ -69,7 +69,7 @@ class StreamFormatter:
         program: Program,
         modes: Sequence[StreamMode],
         *,
-        several: bool,
+        shows_mode: bool,
         subgraphs: bool,
         version: StreamVersion,
         output_keys: OutputKeys = None,
@@ -77,7 +77,7 @@ class StreamFormatter:
     ) -> None:
         self._program = program
         self._modes = modes
-        self._shows_mode = several
+        self._shows_mode = shows_mode
         """True if each part names its mode, because the reader has requested a list of modes."""
         self._subgraphs = subgraphs
         self._version: StreamVersion = version

@@ -174,7 +174,7 @@ def writer_of(scope: Scope) -> StreamWriter:
     `scope` must not be reused for another task. So pass a copy, unless it is one already.
     """
     if scope.run.emitter is None:
-        return scope.reset_idle_timeout if scope.attempt is not None else _discard
+        return scope.reset_idle_timeout if scope.attempt is not None else _discard_value
 
     def write(value: Any) -> None:
         if not scope.abandoned:
@@ -184,7 +184,7 @@ def writer_of(scope: Scope) -> StreamWriter:
     return write
 
 
-def _discard(value: Any) -> None:
+def _discard_value(value: Any) -> None:
     """Discard a value, because nothing listens to events."""
 
 

@@ -1,12 +1,12 @@
 """Execute one task once: from the state to a result.
 
-A task goes through three steps: `begin` reads its input, then the node is called, and `conclude` converts what the node
-has returned (the *answer*) to writes and targets. If an exception is raised, `settle` converts it to an outcome, unless
-the error has to end the process or the run. `perform` executes a task whose node is a plain function,
-`execute_async.perform_async` a task whose node is a coroutine function.
+A task goes through three steps: `begin_task` reads its input, then the node is called, and `conclude_task` converts
+the return value of the node (the *answer*) to writes and targets. If an exception is raised, `settle_error` converts it
+to an outcome, unless the error has to end the process or the run. `execute_task` executes a task whose node is a plain
+function, `execute_async.execute_task_async` a task whose node is a coroutine function.
 
-The end of a task is emitted once: by `finish` for a result, by `report_outcome` for a failure or a pause. A task with
-policies may have several attempts, so `retries` calls `report_outcome` for its result once no attempt follows.
+The end of a task is emitted once: by `finish_task` for a result, by `report_outcome` for a failure or a pause. A task
+with policies may have several attempts, so `retries` calls `report_outcome` for its result once no attempt follows.
 """
 
 from __future__ import annotations
@@ -57,27 +57,27 @@ RUN_ENDING_ERRORS: Final = (RunCancelled, BudgetExceeded, GraphDrained)
 to error handlers, because no node has failed."""
 
 
-def perform(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
+def execute_task(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
     """Run a task whose node and conditional edges are plain functions."""
     try:
         if scope.fast_path and node.reads_all and task.arg is NO_ARG:
-            # The same as `begin` and the reader of the node, without the cost of calling them.
+            # The same as `begin_task` and the reader of the node, without the cost of calling them.
             state: Any = checkpoint.values.copy()
             for name in node.containers:
                 if type(value := state.get(name)) in CONTAINERS:
                     state[name] = value.copy()
         else:
-            state = begin(scope, node, task, checkpoint)
+            state = begin_task(scope, node, task, checkpoint)
         if node.state_only:
             answer = node.call(state)
         else:
             answer = node.call(*state_args(node, state), **injected_kwargs(node.injected, scope))
-        return conclude(scope, node, task, checkpoint, answer)
+        return conclude_task(scope, node, task, checkpoint, answer)
     except BaseException as error:
-        return settle(scope, node, task, error)
+        return settle_error(scope, node, task, error)
 
 
-def begin(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Any:
+def begin_task(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Any:
     """Read the input of the node, and emit the start of the task."""
     if scope.fast_path:
         return node.read(checkpoint.values, task.arg)
@@ -110,7 +110,7 @@ def injected_kwargs(injected: Sequence[tuple[str, str]] | None, scope: Scope) ->
     return {parameter: _INJECTED[service](scope) for parameter, service in injected} if injected else {}
 
 
-def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, answer: Any) -> TaskResult:
+def conclude_task(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, answer: Any) -> TaskResult:
     """Return the result of a task whose node has returned `answer`: writes, and the targets that follow."""
     fields = node.plain_keys
     if type(answer) is dict and fields is not None and answer.keys() <= fields:  # needs no preparation
@@ -135,7 +135,7 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
             set_targets(scope.run, node, result, [evaluate_route(route, scope, state) for route in node.routes])
     if scope.refusals:
         check_not_refused(scope)
-    return result if scope.fast_path else finish(scope, node, checkpoint, result)
+    return result if scope.fast_path else finish_task(scope, node, checkpoint, result)
 
 
 def _copy_writes(scope: Scope, node: NodeProgram, answer: dict[str, Any]) -> Writes:
@@ -167,7 +167,7 @@ def _merge_interrupts(error: BaseException) -> BaseException:
     return Paused(*interrupts)
 
 
-def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) -> Outcome:
+def settle_error(scope: Scope, node: NodeProgram, task: Task, error: BaseException) -> Outcome:
     """Return the outcome of a task whose node has raised `error`. Errors that end the process or the run are raised."""
     outcome: Outcome
     error = override_if_refused(scope, error if isinstance(error, Exception) else _merge_interrupts(error))
@@ -248,9 +248,9 @@ def _settle_child_command(scope: Scope, node: NodeProgram, task: Task, signal: C
     """
     try:
         answer = read_child_commands(scope, node, task, signal)
-        result = conclude(scope, node, task, cast(Checkpoint, scope.checkpoint), answer)
+        result = conclude_task(scope, node, task, cast(Checkpoint, scope.checkpoint), answer)
     except BaseException as error:
-        return settle(scope, node, task, error)
+        return settle_error(scope, node, task, error)
     return result if scope.attempt is None else report_outcome(scope, task, result)
 
 
@@ -291,7 +291,7 @@ def check_declared(node: NodeProgram, writes: Writes) -> None:
         )
 
 
-def finish(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: TaskResult) -> TaskResult:
+def finish_task(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: TaskResult) -> TaskResult:
     """Return the result of a task, and emit the end of the task, unless it has policies.
 
     With `compile(debug=True)`, raises MutatedState if the node has changed the state in place.
@@ -367,7 +367,7 @@ def set_targets(run: Run, node: NodeProgram, result: TaskResult, choices: Sequen
 
 
 def _target_of(run: Run, node: NodeProgram, route: Route, choice: Any) -> str | Send:
-    """Return the target for a choice of a conditional edge. Raises UnknownTarget if there is none."""
+    """Return the target for a choice of a conditional edge. Raises UnknownTarget if the choice has no target."""
     program = run.program
     if route.targets is not None:
         try:

@@ -1,4 +1,4 @@
-"""Execute one task once on an event loop: the asynchronous version of `execute.perform`."""
+"""Execute one task once on an event loop: the asynchronous version of `execute.execute_task`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from statewright.runtime.concurrency.worker_threads import begin_in_thread
 from statewright.runtime.core.program import NodeProgram
 from statewright.runtime.invocation.outcome import Outcome
 from statewright.runtime.tasks.execute import (
-    begin,
-    conclude,
+    begin_task,
+    conclude_task,
     evaluate_route,
-    finish,
+    finish_task,
     injected_kwargs,
     read_child_commands,
     read_result,
     routing_state,
     set_targets,
-    settle,
+    settle_error,
     state_args,
 )
 from statewright.runtime.tasks.interrupt import ChildCommand
@@ -31,7 +31,9 @@ from statewright.runtime.tasks.liveness import check_not_refused, may_finish_fun
 from statewright.runtime.tasks.scope import Scope
 
 
-async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, index: int = 0) -> Any:
+async def execute_task_async(
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, index: int = 0
+) -> Any:
     """Run a task on the event loop.
 
     Return its outcome; None if it runs concurrently with others, because then the outcome goes to their executor.
@@ -41,13 +43,13 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
         # The scope is not created by the executor, because short-lived objects cost the garbage collector less.
         scope = scope.enter_sibling(task, index)
     try:
-        if scope.fast_path and node.reads_all and task.arg is NO_ARG:  # as in `perform`
+        if scope.fast_path and node.reads_all and task.arg is NO_ARG:  # as in `execute_task`
             state: Any = checkpoint.values.copy()
             for name in node.containers:
                 if type(value := state.get(name)) in CONTAINERS:
                     state[name] = value.copy()
         else:
-            state = begin(scope, node, task, checkpoint)
+            state = begin_task(scope, node, task, checkpoint)
         if node.acall is None:
             args, kwargs = state_args(node, state), injected_kwargs(node.injected, scope)
             answer = await call_function(scope, node.call, *args, **kwargs)
@@ -55,35 +57,35 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
             answer = await node.acall(state)
         else:
             answer = await node.acall(*state_args(node, state), **injected_kwargs(node.injected, scope))
-        if node.routes_await:
-            outcome = await conclude_async(scope, node, task, checkpoint, answer)
+        if node.has_async_routes:
+            outcome = await conclude_task_async(scope, node, task, checkpoint, answer)
         else:
-            outcome = conclude(scope, node, task, checkpoint, answer)
+            outcome = conclude_task(scope, node, task, checkpoint, answer)
     except asyncio.CancelledError as error:
         if is_cancelled_by_run(scope):
             raise
-        outcome = settle(scope, node, task, NodeCancelledError(node.name, error))
+        outcome = settle_error(scope, node, task, NodeCancelledError(node.name, error))
     except ChildCommand as signal:
         outcome = await _settle_child_command(scope, node, task, checkpoint, signal)
     except GeneratorExit:  # the coroutine is dropped, maybe in a finaliser: no other work is allowed here
         raise
     except BaseException as error:
-        outcome = settle(scope, node, task, error)
+        outcome = settle_error(scope, node, task, error)
     return outcome if scope.sibling_group is None else scope.sibling_group.report_end(scope, outcome)
 
 
 async def _settle_child_command(
     scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, signal: ChildCommand
 ) -> Outcome:
-    """Do the same as `settle` for a Command from a subgraph, but await conditional edges if necessary."""
-    if not node.routes_await:
-        return settle(scope, node, task, signal)
+    """Do the same as `settle_error` for a Command from a subgraph, but await conditional edges if necessary."""
+    if not node.has_async_routes:
+        return settle_error(scope, node, task, signal)
     try:
-        return await conclude_async(scope, node, task, checkpoint, read_child_commands(scope, node, task, signal))
+        return await conclude_task_async(scope, node, task, checkpoint, read_child_commands(scope, node, task, signal))
     except GeneratorExit:
         raise
     except BaseException as error:
-        return settle(scope, node, task, error)
+        return settle_error(scope, node, task, error)
 
 
 def is_cancelled() -> bool:
@@ -116,10 +118,10 @@ async def call_function(scope: Scope, function: Callable[..., Any], /, *args: An
     return future.result()
 
 
-async def conclude_async(
+async def conclude_task_async(
     scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, answer: Any
 ) -> TaskResult:
-    """Do the same as `conclude` for a node with conditional edges that are coroutine functions."""
+    """Do the same as `conclude_task` for a node with conditional edges that are coroutine functions."""
     result = read_result(scope, node, task, answer)
     if node.routes and not result.goto:
         state = routing_state(scope, checkpoint, result)
@@ -127,4 +129,4 @@ async def conclude_async(
         awaited = [await choice if inspect.isawaitable(choice) else choice for choice in choices]
         set_targets(scope.run, node, result, awaited)
     check_not_refused(scope)
-    return finish(scope, node, checkpoint, result)
+    return finish_task(scope, node, checkpoint, result)

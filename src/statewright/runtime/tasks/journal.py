@@ -56,7 +56,7 @@ def perform_step(
         result = function(*args, **kwargs)
         if not inspect.isawaitable(result):
             check_not_refused(step_scope)
-            resolve(record(scope, key, JournalEntry(args_hash, copy_container(result))))
+            resolve(record_entry(scope, key, JournalEntry(args_hash, copy_container(result))))
             return result
     return _complete_step_async(scope, key, args_hash, result, _AWAITED)
 
@@ -112,7 +112,7 @@ def _saving_again(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generat
 def identify_call(
     scope: Scope, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[JournalKey, str, JournalEntry | None]:
-    """Count a call of a step or `@task` function. Return its journal key, the fingerprint of its arguments, its entry.
+    """Count a call of a step or `@task` function. Return its key, the fingerprint of its arguments, and its entry.
 
     The entry is None if no result is recorded. Raises NonDeterminismError if the recorded call had other arguments,
     RunCancelled if the task may no longer act, and InvalidUpdateError outside a node.
@@ -140,7 +140,7 @@ def check_arguments(task: Task, key: JournalKey, recorded_hash: str, args_hash: 
         raise NonDeterminismError(task.node, key[1], key[2])
 
 
-def record(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
+def record_entry(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
     """Record a result in the journal, and save it with the buffered log entries of the task.
 
     Return the saver's reply, or a future of it. The result of an abandoned attempt is recorded too, unless the next
@@ -239,7 +239,7 @@ async def _complete_step_async(
     with emit_step_events(scope, key, args_hash), scope.enter_step(key) as step_scope:
         value = await result
         check_not_refused(step_scope)
-        await await_save(record(scope, key, JournalEntry(args_hash + suffix, copy_container(value))))
+        await await_save(record_entry(scope, key, JournalEntry(args_hash + suffix, copy_container(value))))
     return value
 
 

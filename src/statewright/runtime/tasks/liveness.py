@@ -1,6 +1,7 @@
 """Check whether a task may still act, and whether a run may continue.
 
-The code of a task may outlive its superstep: a plain function cannot be stopped, and a node may leave threads running.
+The code of a task may outlive its superstep: a plain function cannot be stopped, and a node may leave OS threads
+running.
 What such code does later must have no effect. So two conditions are checked before each side effect. The run must not
 be over, which this process knows. And the run must still hold its thread, which only the saver knows, because another
 process may have taken the thread over.
@@ -30,7 +31,8 @@ _REFUSALS: Final = (RunCancelled, GraphDrained, LeaseLost)
 def reason_to_refuse(scope: CallingTask, *, between_attempts: bool = False) -> str | None:
     """Return the reason why a task may no longer act; None if it may act.
 
-    With `between_attempts`, the end of the task's last attempt is not a reason.
+    With `between_attempts`, the task is waiting for its next attempt, so it is not refused because its previous attempt
+    has ended.
     """
     current: CallingTask | None = scope
     while current is not None:
@@ -39,7 +41,7 @@ def reason_to_refuse(scope: CallingTask, *, between_attempts: bool = False) -> s
             attempt = attempt.outer
         if attempt is not None and attempt.is_over_for(current.task):
             return f"the attempt at node {_node(current)!r} was abandoned"
-        if _is_closed(current):
+        if _has_superstep_ended(current):
             return f"the superstep of node {_node(current)!r} has ended"
         if run.control is not None and run.control.cancel_reason is not None:
             return run.control.cancel_reason
@@ -49,7 +51,7 @@ def reason_to_refuse(scope: CallingTask, *, between_attempts: bool = False) -> s
     return None
 
 
-def _is_closed(scope: CallingTask) -> bool:
+def _has_superstep_ended(scope: CallingTask) -> bool:
     """Return whether the superstep of a task has ended."""
     return scope.checkpoint is not None and scope.checkpoint.step <= scope.run.closed_step
 
@@ -76,28 +78,31 @@ def reason_to_stop(run: Run) -> str | None:
 
 def reason_to_stop_waiting(scope: CallingTask) -> str | None:
     """Return the reason why a task must stop waiting for a slot or its next attempt; None if it may wait."""
-    step = innermost_superstep(scope)
-    if step is not None and step.ending:
+    superstep = innermost_superstep(scope)
+    if superstep is not None and superstep.ending:
         return SIBLING_FAILED
     return reason_to_refuse(scope, between_attempts=True)
 
 
 def innermost_superstep(scope: CallingTask) -> OpenSuperstep | None:
-    """Return the innermost superstep with several tasks that a task is part of, directly or through subgraphs.
+    """Return the innermost superstep that has several tasks and contains this task, directly or through subgraph calls.
 
-    Return None if the task, and each task that has called its graph, is the only one of its superstep.
+    Return None if the task and all of its callers run alone in their supersteps.
     """
     current: CallingTask | None = scope
     while current is not None:
-        step = current.run.superstep
-        if step is not None and step.checkpoint is current.checkpoint:
-            return step
+        superstep = current.run.superstep
+        if superstep is not None and superstep.checkpoint is current.checkpoint:
+            return superstep
         current = current.run.parent
     return None
 
 
 def calling_superstep(run: Run) -> OpenSuperstep | None:
-    """Return the innermost superstep with several tasks in which a subgraph was called; None if there is none."""
+    """Return the innermost superstep that has several tasks and contains the call of this run.
+
+    Return None for a root run, and if all callers run alone in their supersteps.
+    """
     return innermost_superstep(run.parent) if run.parent is not None else None
 
 
@@ -113,10 +118,10 @@ def may_finish_functions(run: Run) -> bool:
 @contextmanager
 def wake_at_end(scope: CallingTask, wake: Callable[[], object]) -> Generator[None]:
     """During the block, call `wake` when the task may have to stop waiting, or at once if it already has to."""
-    control, step = scope.run.control, innermost_superstep(scope)
+    control, superstep = scope.run.control, innermost_superstep(scope)
     with (
         control.on_cancel(wake, scope.run.root) if control is not None else nullcontext(),
-        step.on_end(wake) if step is not None else nullcontext(),
+        superstep.on_end(wake) if superstep is not None else nullcontext(),
     ):
         yield
 
@@ -129,7 +134,8 @@ def note_refusal(scope: CallingTask, error: BaseException, run: Run | None = Non
 
     The node may catch the error and return a fallback, or raise another error. Neither becomes the outcome of the task,
     because the next run executes the task again. `run` is the run in which the error was raised, by default the run of
-    `scope`. They differ if a later run has taken over a `@task` call in between.
+    `scope`. They differ if `scope` belongs to a `@task` call that a later run took over (`Call.take_over`) before the
+    error was recorded.
     """
     if isinstance(error, _REFUSALS) and scope.task is not None and _is_over(scope, error, run or scope.run):
         reason = str(error) if isinstance(error, LeaseLost) else error.reason
@@ -146,8 +152,8 @@ def _is_over(scope: CallingTask, error: RunCancelled | GraphDrained | LeaseLost,
         return branch_key is not None and branch_key.thread_id == error.thread_id
     if run is not scope.run:
         return True
-    # A `@task` call is over once its superstep has ended. For a task of the superstep this need not be checked, because
-    # its outcome is ignored then, and it must not be checked, because the next task reuses the scope.
+    # Only a `@task` call has refusals of its own. It is also over once its superstep has ended. That is not checked for
+    # other tasks: their late outcomes are ignored anyway, and their scope may already belong to the next task.
     is_call = scope.refusals is not run.refusals
     current: CallingTask | None = scope
     while current is not None:
@@ -158,7 +164,7 @@ def _is_over(scope: CallingTask, error: RunCancelled | GraphDrained | LeaseLost,
         elif (
             current.run.has_lost_thread
             or (control is not None and control.cancel_reason is not None)
-            or ((is_call or current is not scope) and _is_closed(current))
+            or ((is_call or current is not scope) and _has_superstep_ended(current))
         ):
             return True
         current = current.run.parent
@@ -185,7 +191,7 @@ def check_may_wait(scope: CallingTask) -> None:
 
 
 def check_not_refused(scope: CallingTask) -> None:
-    """Raise the refusal that the task has received, if there is one: the node has caught it and continues."""
+    """Raise the refusal that the task has received, if any. In that case the node has caught it and continues."""
     refusal = override_if_refused(scope, None)
     if refusal is not None:
         raise refusal
@@ -202,7 +208,7 @@ def check_may_start(scope: CallingTask, name: str) -> None:
 
 
 def check_holds_thread(scope: CallingTask, name: str) -> None:
-    """Raise RunCancelled if the run no longer holds its thread, so that the step `name` must not start.
+    """Raise RunCancelled if the run no longer holds its thread, in which case the step `name` must not start.
 
     The saver is asked, because another process or `release` may have ended the lease since the last write. An expired
     lease is renewed if possible.
@@ -212,7 +218,7 @@ def check_holds_thread(scope: CallingTask, name: str) -> None:
         try:
             lease = resolve(_current_lease(root))
         except LeaseLost as error:
-            raise _lose_thread(scope, name, root) from error
+            raise _lost_thread_error(scope, name, root) from error
         _check_lease(scope, name, root, lease)
 
 
@@ -225,7 +231,7 @@ async def check_holds_thread_async(scope: CallingTask, name: str) -> None:
         try:
             lease = await aresolve(_current_lease(root))
         except LeaseLost as error:
-            raise _lose_thread(scope, name, root) from error
+            raise _lost_thread_error(scope, name, root) from error
         _check_lease(scope, name, root, lease)
 
 
@@ -243,11 +249,11 @@ def _current_lease(root: Run) -> MaybeFuture[Lease | None]:
 def _check_lease(scope: CallingTask, name: str, root: Run, lease: Lease | None) -> None:
     """Raise RunCancelled if the lease does not belong to the root run."""
     if lease is None or lease.owner != root.owner:
-        raise _lose_thread(scope, name, root)
+        raise _lost_thread_error(scope, name, root)
     root.lease_expires_at = lease.until
 
 
-def _lose_thread(scope: CallingTask, name: str, root: Run) -> RunCancelled:
+def _lost_thread_error(scope: CallingTask, name: str, root: Run) -> RunCancelled:
     """Record that the root run has lost its thread, and return the error for the step `name`."""
     root.has_lost_thread = True
     return _refusal(

@@ -1,7 +1,7 @@
 """Results of nodes in the cache: their keys, and the form in which they are stored.
 
-An entry does not depend on the task that has stored it. The result that another task makes of it has message ids that
-derive from that other task, and targets with the current names of their nodes.
+An entry does not depend on the task that has stored it. When another task uses it, message ids derive from that task,
+and targets have the current names of their nodes.
 """
 
 from __future__ import annotations

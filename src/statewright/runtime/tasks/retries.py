@@ -35,7 +35,7 @@ from statewright.runtime.invocation.attempt import Attempt
 from statewright.runtime.invocation.limits import Circuit, Rate, Slots
 from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.tasks.execute import RUN_ENDING_ERRORS, begin, report_outcome, settle
+from statewright.runtime.tasks.execute import RUN_ENDING_ERRORS, begin_task, report_outcome, settle_error
 from statewright.runtime.tasks.liveness import override_if_refused, reason_to_stop_waiting
 from statewright.runtime.tasks.policies import NO_POLICIES, NodePolicies
 from statewright.runtime.tasks.result_cache import CacheEntry, cache_keys, entry_of, is_usable, result_of
@@ -102,7 +102,7 @@ def attempt_task(
     # In an earlier run an attempt may have failed, and the time of the next attempt was saved.
     number = first_number = scope.run.attempts.get(task.id, 0) + 1 if scope.run.attempts else 1
     if first_number > 1 and (seconds := _seconds_until_due(scope.run, task)) > 0 and not (yield Wait(seconds)):
-        return settle(scope, node, task, cancellation_error(scope))
+        return settle_error(scope, node, task, cancellation_error(scope))
     timeout = task.timeout if type(task) is TimedTask else policies.timeout
     heartbeat_only = timeout is not None and timeout.heartbeat_only
     while True:
@@ -113,14 +113,14 @@ def attempt_task(
             break
         delay = retry_delay(policies, number, result)
         if delay is None:
-            return settle(scope, node, task, result)
+            return settle_error(scope, node, task, result)
         attempt.failed_task = task
         emit_task_event("attempt_failed", scope, (result, delay))
         if delay > LONG_WAIT:
             _log_wait(task.node, number, delay, result)
         yield from _save_attempt(scope, task, number, delay)
         if not ((yield Wait(delay)) if delay > 0 else reason_to_stop_waiting(scope) is None):
-            return settle(scope, node, task, cancellation_error(scope))
+            return settle_error(scope, node, task, cancellation_error(scope))
         number += 1
     if cache_policy is not None:
         ttl = None if cache_policy.ttl is None else as_seconds(cache_policy.ttl)
@@ -221,10 +221,10 @@ def _record_all(circuits: Sequence[Circuit], result: object, clock: Clock) -> No
     if circuits:
         with ExitStack() as stack:  # an error of one breaker must not affect the others
             for circuit in circuits:
-                stack.callback(_record, circuit, result, clock)
+                stack.callback(_record_in_circuit, circuit, result, clock)
 
 
-def _record(circuit: Circuit, result: object, clock: Clock) -> None:
+def _record_in_circuit(circuit: Circuit, result: object, clock: Clock) -> None:
     if result is None or isinstance(result, RUN_ENDING_ERRORS):
         circuit.release()
         return
@@ -264,7 +264,7 @@ def _settle_from_cache(
 ) -> Outcome:
     """Emit the same events as for a call of the node, and return the cached result of the task."""
     scope.begin_attempt(Attempt(0, scope.run.ports.clock))
-    begin(scope, node, task, checkpoint)
+    begin_task(scope, node, task, checkpoint)
     scope.mutation_snapshot = None
     return report_outcome(scope, task, result_of(scope.run.program, task, entry))
 

@@ -17,8 +17,8 @@ from statewright.runtime.core.program import NodeProgram
 from statewright.runtime.invocation.attempt import Attempt
 from statewright.runtime.invocation.claim import Ticket
 from statewright.runtime.invocation.limits import Slots
-from statewright.runtime.tasks.execute import begin, conclude, injected_kwargs, state_args
-from statewright.runtime.tasks.execute_async import call_function, conclude_async, is_cancelled_by_run
+from statewright.runtime.tasks.execute import begin_task, conclude_task, injected_kwargs, state_args
+from statewright.runtime.tasks.execute_async import call_function, conclude_task_async, is_cancelled_by_run
 from statewright.runtime.tasks.liveness import reason_to_stop_waiting, wake_at_end
 from statewright.runtime.tasks.retries import (
     AcquireSlot,
@@ -108,17 +108,17 @@ async def _try(
 async def _call_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> AttemptResult:
     if node.sync_lane == "inline":
         return try_once(scope, node, task, checkpoint)
-    if node.acall is None and not node.routes_await:
+    if node.acall is None and not node.has_async_routes:
         return await _call_in_thread(scope, node, task, checkpoint)
-    state = begin(scope, node, task, checkpoint)
+    state = begin_task(scope, node, task, checkpoint)
     args, kwargs = state_args(node, state), injected_kwargs(node.injected, scope)
     if node.acall is None:
         answer = await call_function(scope, node.call, *args, **kwargs)
     else:
         answer = await node.acall(*args, **kwargs)
-    if node.routes_await:
-        return await conclude_async(scope, node, task, checkpoint, answer)
-    return conclude(scope, node, task, checkpoint, answer)
+    if node.has_async_routes:
+        return await conclude_task_async(scope, node, task, checkpoint, answer)
+    return conclude_task(scope, node, task, checkpoint, answer)
 
 
 async def _call_in_thread(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> AttemptResult:

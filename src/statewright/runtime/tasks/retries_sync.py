@@ -19,7 +19,7 @@ from statewright.runtime.invocation.attempt import Attempt
 from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.outcome import Outcome
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.tasks.execute import begin, conclude, injected_kwargs, perform, state_args
+from statewright.runtime.tasks.execute import begin_task, conclude_task, execute_task, injected_kwargs, state_args
 from statewright.runtime.tasks.liveness import reason_to_refuse, reason_to_stop_waiting, wake_at_end
 from statewright.runtime.tasks.retries import (
     AcquireSlot,
@@ -41,7 +41,7 @@ def select_perform(run: Run) -> Callable[[Scope, NodeProgram, Task, Checkpoint],
     """Return the function that executes the tasks of a run, according to the policies of each."""
 
     def perform_any(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
-        return (perform if node.policies is None else perform_attempts)(scope, node, task, checkpoint)
+        return (execute_task if node.policies is None else perform_attempts)(scope, node, task, checkpoint)
 
     return perform_attempts if run.all_tasks_need_attempts else perform_any
 
@@ -76,9 +76,9 @@ def perform_wait(scope: Scope, effect: TaskEffect) -> Any:
 def try_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> AttemptResult:
     """Return the result of one call of a plain function, or the exception that it raised."""
     try:
-        state = begin(scope, node, task, checkpoint)
+        state = begin_task(scope, node, task, checkpoint)
         answer = node.call(*state_args(node, state), **injected_kwargs(node.injected, scope))
-        return conclude(scope, node, task, checkpoint, answer)
+        return conclude_task(scope, node, task, checkpoint, answer)
     except BaseException as error:
         return error
 

@@ -152,9 +152,9 @@ class Scope:
         self.awaited_child_count = 0
         """The number of children (subgraphs and `@task` calls) that the task is waiting for."""
         self.held_slots: Sequence[Slots] = ()
-        """The limits of which the task occupies a slot. It releases them while it waits for its children."""
+        """The limits in which the task occupies a slot. It releases its slots while it waits for its children."""
         self.suspended_slots: Sequence[Slots] = ()
-        """The limits of which it has released its slot while it waits for its children."""
+        """The limits in which the task has released its slot while it waits for its children."""
         self.refusals = run.refusals
         """By task id: the error that a task received because its run is over. See `liveness.note_refusal`."""
         self._counters: TaskCounters | None = None

@@ -47,7 +47,7 @@ from statewright.runtime.tasks.journal import (
     check_arguments,
     emit_step_events,
     identify_call,
-    record,
+    record_entry,
     save_entry,
     treat_conflict_as_saved,
 )
@@ -198,7 +198,7 @@ class Call:
         self._scope = caller.copy()
         self._scope.task = CalledTask(cast(Task, caller.task), self._key)
         self._scope.held_slots = ()
-        self._scope.refusals = {}  # not those of the run, because another run may take the call over
+        self._scope.refusals = {}  # not the refusals of the run, because another run may take the call over
         self._thread_scope: Scope | None = None
         """The copy of the scope in which a function with a timeout runs."""
         self._calling_attempt = caller.attempt
@@ -401,7 +401,7 @@ class Call:
         with emit_step_events(scope, key):
             value = self._call() if self._is_simple else self._call_by_policies()
             _check_not_awaitable(self._function.name, value)
-            resolve(record(scope, key, self._begin_recording(value)))
+            resolve(record_entry(scope, key, self._begin_recording(value)))
         self._emit_call_finished(value)
         return value
 
@@ -505,7 +505,7 @@ class Call:
             return copy_container(self._entry.value)
         with emit_step_events(scope, key):
             value = await (self._call_async() if self._is_simple else self._call_by_policies_async())
-            await await_save(record(scope, key, self._begin_recording(value)))
+            await await_save(record_entry(scope, key, self._begin_recording(value)))
         self._emit_call_finished(value)
         return value
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from statewright.async_futures import aresolve
 from statewright.errors import StatewrightError
-from statewright.ids import draw_run_id
+from statewright.ids import new_run_id
 from statewright.runs import Delete, Insert, Ledger, Worker, where
 from statewright.server.settings import ServerSettings
 from statewright.server.streaming.event_cache import EventCache
@@ -103,7 +103,7 @@ class WriteProbe:
     async def _probe(self) -> bool:
         now = self._now()
         probe = Worker(
-            id=f"probe_{draw_run_id()}", place="", pid=0, process_started="", capacity=0, until=now, started_at=now
+            id=f"probe_{new_run_id()}", place="", pid=0, process_started="", capacity=0, until=now, started_at=now
         )
         try:
             async with asyncio.timeout(self._timeout):

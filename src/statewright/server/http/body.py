@@ -31,10 +31,13 @@ _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d.*")
 
 
 def _check_notation(value: Any) -> Any:
-    """Raise ValueError for a number, which could be seconds or milliseconds since any epoch."""
+    """Raise ValueError unless the value is a date and time.
+
+    In particular, a number is rejected, because its unit and epoch are unknown.
+    """
     if isinstance(value, datetime) or (isinstance(value, str) and _INSTANT.fullmatch(value)):
         return value
-    raise ValueError("should be an instant, written as 2026-01-31T09:00:00Z")
+    raise ValueError("should be a timestamp such as 2026-01-31T09:00:00Z")
 
 
 Instant = Annotated[AwareDatetime, Strict(False), BeforeValidator(_check_notation), AfterValidator(_to_utc)]
@@ -42,14 +45,17 @@ Instant = Annotated[AwareDatetime, Strict(False), BeforeValidator(_check_notatio
 JsonMap = dict[str, Any]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
-MAX_KEY_LENGTH: Final = 255
+MAX_IDEMPOTENCY_KEY_LENGTH: Final = 255
 """The maximum length of an idempotency key, in characters."""
-ClientKey: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_KEY_LENGTH)]
+IdempotencyKey: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_IDEMPOTENCY_KEY_LENGTH)]
 """An idempotency key: an id that the client chooses, so that a request that is sent twice takes effect only once."""
 
 
 class Body(BaseModel):
-    """The body of a request. Unknown fields are rejected, and so are strings and booleans instead of numbers."""
+    """The body of a request.
+
+    Unknown fields are rejected, and so are strings and booleans where a number is expected.
+    """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         alias_generator=camel,

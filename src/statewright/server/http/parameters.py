@@ -11,7 +11,7 @@ from fastapi import Depends, Header, Query, Request
 from statewright.api.resource import MAX_PAGE_SIZE
 from statewright.errors import InvalidRequest, RequestConflict, suggestion
 from statewright.runs import RunStatus
-from statewright.server.http.body import MAX_KEY_LENGTH, Instant
+from statewright.server.http.body import MAX_IDEMPOTENCY_KEY_LENGTH, Instant
 from statewright.server.http.encode import JsonResponse, success_response
 from statewright.server.http.representation import Representation
 from statewright.service import RunFilter
@@ -51,7 +51,7 @@ PageQuery = Annotated[Paging, Depends(_paging)]
 
 # -- the header `Idempotency-Key`, which may replace a field of the body
 
-IdempotencyKey = Annotated[
+IdempotencyKeyHeader = Annotated[
     str | None,
     Header(alias="idempotency-key", description="Same as the key in the body; if both are sent, they must be equal."),
 ]
@@ -66,9 +66,10 @@ def resolve_idempotency_key(header: str | None, field: str | None, name: str) ->
     if header is None:
         return field
     key = header[1:-1] if len(header) >= 2 and header[0] == header[-1] == '"' else header
-    if not 1 <= len(key) <= MAX_KEY_LENGTH or not key.isprintable():
+    if not 1 <= len(key) <= MAX_IDEMPOTENCY_KEY_LENGTH or not key.isprintable():
         raise InvalidRequest(
-            f"The header Idempotency-Key has {len(key)} characters. Send 1 to {MAX_KEY_LENGTH} printable characters."
+            f"The header Idempotency-Key has {len(key)} characters. Send 1 to {MAX_IDEMPOTENCY_KEY_LENGTH} printable "
+            f"characters."
         )
     if field is not None and field != key:
         raise RequestConflict(

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Response
 from pydantic import Field, model_validator
 
-from statewright.server.http.body import Body, ClientKey, JsonMap, Name
-from statewright.server.http.parameters import IdempotencyKey, PageQuery, resolve_idempotency_key
+from statewright.server.http.body import Body, IdempotencyKey, JsonMap, Name
+from statewright.server.http.parameters import IdempotencyKeyHeader, PageQuery, resolve_idempotency_key
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import APPROVAL, RECEIVED_EVENT, WAIT
 
@@ -41,7 +41,7 @@ class SendEventBody(Body):
 
     name: Name
     payload: JsonMap = Field(default_factory=dict)
-    key: ClientKey | None = None
+    key: IdempotencyKey | None = None
     """An idempotency key: a second event with the same key is ignored."""
 
 
@@ -84,7 +84,9 @@ async def decide(caller: CurrentCaller, approval_id: PathId, body: DecideBody) -
 
 
 @events_router.post("", **describe("Send an event.", RECEIVED_EVENT, scope="events:send", errors=(409,)))
-async def send_event(caller: CurrentCaller, body: SendEventBody, idempotency_key: IdempotencyKey = None) -> Response:
+async def send_event(
+    caller: CurrentCaller, body: SendEventBody, idempotency_key: IdempotencyKeyHeader = None
+) -> Response:
     """Wakes the runs that wait for the event, and starts the runs of matching triggers."""
     key = resolve_idempotency_key(idempotency_key, body.key, "key")
     event = await caller.service.send_event(caller.workspace_id, body.name, body.payload, key=key)

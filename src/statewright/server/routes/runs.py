@@ -12,11 +12,11 @@ from pydantic.alias_generators import to_snake
 from statewright.api.runs import LONGEST_WAIT, OnBusy, StatusName
 from statewright.runs import Order, RunStatus
 from statewright.server.context.auth import Caller
-from statewright.server.http.body import Body, ClientKey, Instant, JsonMap, Name, Tag, WorkflowBody
+from statewright.server.http.body import Body, IdempotencyKey, Instant, JsonMap, Name, Tag, WorkflowBody
 from statewright.server.http.encode import success_response
 from statewright.server.http.parameters import (
     METADATA,
-    IdempotencyKey,
+    IdempotencyKeyHeader,
     PageNumber,
     PageSize,
     Paging,
@@ -60,7 +60,7 @@ class StartRunBody(WorkflowBody):
     """Stored unchanged. Null is the same as an empty object."""
     thread_id: ThreadName | None = None
     """The thread to run on; a new one by default."""
-    idempotency_key: ClientKey | None = None
+    idempotency_key: IdempotencyKey | None = None
     """A second request with the same key returns the existing run, with status 200."""
     on_busy: OnBusy = "reject"
     """The policy if another run is using the thread."""
@@ -135,7 +135,7 @@ class ResumeBody(Body):
     """Becomes part of the state; names that begin with two underscores are rejected."""
     answers: JsonMap | None = Field(default=None, min_length=1)
     """Answers by interrupt id, as listed by `GET /interrupts`."""
-    signal_id: ClientKey | None = None
+    signal_id: IdempotencyKey | None = None
     """An idempotency key: a second signal with the same id is ignored."""
 
     @model_validator(mode="after")
@@ -152,7 +152,7 @@ class SignalBody(Body):
 
     signal_type: Name
     payload: JsonMap = Field(default_factory=dict)
-    signal_id: ClientKey | None = None
+    signal_id: IdempotencyKey | None = None
 
 
 class CancelBody(Body):
@@ -171,7 +171,7 @@ class CancelBody(Body):
     ),
 )
 async def start_run(
-    caller: CurrentCaller, body: StartRunBody, wait: Wait = None, idempotency_key: IdempotencyKey = None
+    caller: CurrentCaller, body: StartRunBody, wait: Wait = None, idempotency_key: IdempotencyKeyHeader = None
 ) -> Response:
     """Starts a run of a stored definition or of a served graph. With `wait`, the response is delayed until the run has
     ended, waits for input or is paused, but at most that many seconds."""
@@ -244,7 +244,7 @@ _CONTROL_ROUTE: dict[str, Any] = {"scope": "runs:write", "errors": (404, 409)}
 
 @router.post("/{id}/resume", **describe("Resume a run.", RUN, **_CONTROL_ROUTE))
 async def resume_run(
-    caller: CurrentCaller, run_id: PathId, body: ResumeBody | None = None, idempotency_key: IdempotencyKey = None
+    caller: CurrentCaller, run_id: PathId, body: ResumeBody | None = None, idempotency_key: IdempotencyKeyHeader = None
 ) -> Response:
     """Send a signal that the run waits for, answers to its questions, or no body if it is paused. Answering an approval
     also requires the scope `approvals:decide`."""
@@ -262,7 +262,7 @@ async def resume_run(
 
 @router.post("/{id}/signals", **describe("Send a signal to a run.", RUN, **_CONTROL_ROUTE))
 async def signal_run(
-    caller: CurrentCaller, run_id: PathId, body: SignalBody, idempotency_key: IdempotencyKey = None
+    caller: CurrentCaller, run_id: PathId, body: SignalBody, idempotency_key: IdempotencyKeyHeader = None
 ) -> Response:
     """The signal may arrive before the run waits for it: it is stored until then."""
     key = resolve_idempotency_key(idempotency_key, body.signal_id, "signalId")

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from statewright.async_futures import aresolve
 from statewright.errors import Forbidden, InvalidRequest, RecordConflict, RequestConflict, Unauthorized, suggestion
-from statewright.ids import draw_checkpoint_id
+from statewright.ids import new_checkpoint_id
 from statewright.lru_cache import LRUCache
 from statewright.runs import ApiKey, Insert, Ledger, Update, where
 from statewright.service.context.records import NEWEST_FIRST, find_first, get_in_workspace
@@ -97,7 +97,7 @@ async def create_key(
         raise InvalidRequest(f"The expiry of a key must be in the future, not {expires_at.isoformat()}.")
     key = KEY_PREFIX + token_urlsafe(32)
     record = ApiKey(
-        id=f"key_{draw_checkpoint_id()}",
+        id=f"key_{new_checkpoint_id()}",
         workspace_id=workspace_id,
         name=validate_string(name, "The name of a key"),
         digest=_hash(key),

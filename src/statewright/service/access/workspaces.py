@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, InvalidRequest, NotFound, RequestConflict
-from statewright.ids import draw_checkpoint_id
+from statewright.ids import new_checkpoint_id
 from statewright.runs import DEFAULT_WORKSPACE, Insert, Ledger, Order, Update, Workspace
 from statewright.service.context.validation import validate_field_names, validate_limit, validate_string
 
@@ -41,7 +41,7 @@ async def create_workspace(ledger: Ledger, new: NewWorkspace, now: datetime) -> 
     """Create a workspace. Raises InvalidRequest, and RequestConflict for a slug that is already in use."""
     slug = _validate_slug(new.slug)
     values = _validate_fields({name: getattr(new, name) for name in _FIELDS})
-    workspace = Workspace(id=f"ws_{draw_checkpoint_id()}", slug=slug, created_at=now, **values)
+    workspace = Workspace(id=f"ws_{new_checkpoint_id()}", slug=slug, created_at=now, **values)
     try:
         await aresolve(ledger.write([Insert(workspace)]))
     except DuplicateRecord:

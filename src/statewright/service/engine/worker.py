@@ -37,7 +37,7 @@ from typing import Any, Final, TypedDict
 from statewright.async_futures import aresolve
 from statewright.clock import Clock
 from statewright.errors import DuplicateRecord, RecordConflict, StatewrightError
-from statewright.ids import draw_run_id
+from statewright.ids import new_run_id
 from statewright.process_identity import host_id, is_process_gone, started_at
 from statewright.runs import (
     Absent,
@@ -94,7 +94,7 @@ class RunWorker:
 
         `on_end` returns the changes that follow from the end of a run that the worker sets aside.
         """
-        self.id = f"wrk_{draw_run_id()}"
+        self.id = f"wrk_{new_run_id()}"
         self._ledger = ledger
         self._clock = clock
         self._settings = settings

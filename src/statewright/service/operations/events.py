@@ -6,7 +6,7 @@ from datetime import datetime
 
 from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, InvalidRequest, RecordConflict
-from statewright.ids import draw_checkpoint_id
+from statewright.ids import new_checkpoint_id
 from statewright.runs import Among, Change, Condition, Insert, Json, ReceivedEvent, Signal, Trigger, Wait, where
 from statewright.service.context.records import find_first
 from statewright.service.engine.waits import wake_change
@@ -33,7 +33,7 @@ class EventOperations(LaunchOperations):
         existing = await self._find_by_key(workspace_id, key)
         if existing is not None:
             return existing
-        event_id = f"evt_{draw_checkpoint_id()}"
+        event_id = f"evt_{new_checkpoint_id()}"
         while True:
             now = context.now()
             event = ReceivedEvent(

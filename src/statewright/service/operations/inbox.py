@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final, cast
 
 from statewright.errors import InvalidRequest, InvalidTransition, PayloadTooLarge
-from statewright.ids import draw_checkpoint_id
+from statewright.ids import new_checkpoint_id
 from statewright.runs import ENDED, Absent, Change, Condition, Json, Run, Signal, Update, Wait, where
 from statewright.service.engine.waits import matches
 from statewright.service.operations.starting import size_of
@@ -22,7 +22,7 @@ _ANSWER: Final = "answer:"
 
 def new_signal(run_id: str, kind: str, payload: Json, key: str | None, now: datetime) -> Signal:
     """Return a signal for the inbox of a run."""
-    return Signal(id=f"sig_{draw_checkpoint_id()}", run_id=run_id, type=kind, payload=payload, key=key, created_at=now)
+    return Signal(id=f"sig_{new_checkpoint_id()}", run_id=run_id, type=kind, payload=payload, key=key, created_at=now)
 
 
 def answer_to(wait: Wait, value: Json, now: datetime) -> Signal:

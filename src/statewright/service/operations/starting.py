@@ -14,7 +14,7 @@ from statewright.async_futures import adrive, aresolve
 from statewright.clock import iso
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, RequestConflict
 from statewright.futures import drive
-from statewright.ids import draw_checkpoint_id, draw_run_id
+from statewright.ids import new_checkpoint_id, new_run_id
 from statewright.runs import (
     DEFAULT_QUEUE,
     Absent,
@@ -137,7 +137,7 @@ class Starter:
 
     def new_id(self) -> str:
         """Generate an id for a new run. Ids sort by the time at which they were generated."""
-        return f"run_{draw_checkpoint_id()}"
+        return f"run_{new_checkpoint_id()}"
 
     async def is_limited(self, run: Run) -> bool:
         """Return whether a limit on concurrent runs or on starts holds for the workspace or the queue of a run."""
@@ -220,7 +220,7 @@ class Starter:
 
 def claimed(run: Run, worker_id: str) -> Run:
     """Return a copy of a run that is claimed by a worker."""
-    return replace(run, claim=draw_run_id(), worker_id=worker_id, due_at=None)
+    return replace(run, claim=new_run_id(), worker_id=worker_id, due_at=None)
 
 
 def check_input(definition: StoredDefinition, value: Any) -> None:

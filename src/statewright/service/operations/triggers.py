@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from statewright.async_futures import aresolve
 from statewright.errors import InvalidRequest
-from statewright.ids import draw_checkpoint_id
+from statewright.ids import new_checkpoint_id
 from statewright.runs import Delete, Insert, Json, Ledger, Order, Trigger, Update, where
 from statewright.service.catalog.versions import find_target, with_one_target
 from statewright.service.context.records import get_in_workspace
@@ -101,7 +101,7 @@ def _is_same_json(value: Any, other: Any) -> bool:
 async def add_trigger(ledger: Ledger, workspace_id: str, new: NewTrigger, now: datetime) -> Trigger:
     """Create a trigger. Raises InvalidRequest, and NotFound for an unknown definition."""
     values = await _validate_columns(ledger, workspace_id, new)
-    trigger = Trigger(id=f"trg_{draw_checkpoint_id()}", workspace_id=workspace_id, created_at=now, **values)
+    trigger = Trigger(id=f"trg_{new_checkpoint_id()}", workspace_id=workspace_id, created_at=now, **values)
     await aresolve(ledger.write([Insert(trigger)]))
     return trigger
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, InvalidRequest, RecordConflict, RequestConflict
-from statewright.ids import draw_checkpoint_id
+from statewright.ids import new_checkpoint_id
 from statewright.runs import Delete, Insert, Json, Ledger, Order, Plus, Schedule, Update, where
 from statewright.service.catalog.versions import find_target, with_one_target
 from statewright.service.context.records import get_in_workspace
@@ -83,7 +83,7 @@ async def add_schedule(ledger: Ledger, workspace_id: str, new: NewSchedule, now:
     Raises InvalidRequest, NotFound for an unknown definition, and RequestConflict for a name that is already in use.
     """
     values = await _resolve_columns(ledger, workspace_id, new, now)
-    schedule = Schedule(id=f"sch_{draw_checkpoint_id()}", workspace_id=workspace_id, created_at=now, **values)
+    schedule = Schedule(id=f"sch_{new_checkpoint_id()}", workspace_id=workspace_id, created_at=now, **values)
     try:
         await aresolve(ledger.write([Insert(schedule)]))
     except DuplicateRecord:

@@ -23,7 +23,7 @@ from statewright import __version__
 from statewright.async_futures import aresolve
 from statewright.clock import Clock
 from statewright.errors import RecordConflict
-from statewright.ids import digest, draw_run_id
+from statewright.ids import digest, new_run_id
 from statewright.runs import (
     Advance,
     Change,
@@ -183,7 +183,7 @@ class Deliverer:
 def claim_change(delivery: Delivery, now: datetime, settings: WebhookSettings) -> Update:
     """Return the change that claims a delivery. It is refused if another process has claimed the delivery."""
     claimed_until = now + timedelta(seconds=settings.timeout + _GRACE)
-    return Update(Delivery, delivery.id, {"claim": str(draw_run_id()), "due_at": claimed_until}, _unchanged(delivery))
+    return Update(Delivery, delivery.id, {"claim": str(new_run_id()), "due_at": claimed_until}, _unchanged(delivery))
 
 
 def body_of(delivery: Delivery) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from statewright.async_futures import aresolve
 from statewright.clock import iso
 from statewright.errors import InvalidRequest, RecordConflict, RequestConflict, suggestion
-from statewright.ids import draw_checkpoint_id
+from statewright.ids import new_checkpoint_id
 from statewright.runs import Delete, Delivery, Insert, Ledger, Update, Webhook, where
 from statewright.service.context.records import NEWEST_FIRST, get_in_workspace
 from statewright.service.webhooks.address import check_url
@@ -81,7 +81,7 @@ async def add_webhook(
         raise RequestConflict(f"The workspace has {settings.max_per_workspace} webhooks already. Remove one first.")
     secret = draw_secret()
     webhook = Webhook(
-        id=f"whk_{draw_checkpoint_id()}",
+        id=f"whk_{new_checkpoint_id()}",
         workspace_id=workspace_id,
         url=url,
         events=types,
@@ -170,7 +170,7 @@ async def send_test(ledger: Ledger, workspace_id: str, webhook_id: str, *, now: 
         raise RequestConflict(f"Webhook {webhook.id!r} is not active, so no messages are sent. Activate it first.")
     body = {"type": TEST_EVENT, "createdAt": iso(now), "data": {"webhookId": webhook.id}}
     delivery = Delivery(
-        id=f"dlv_{draw_checkpoint_id()}",
+        id=f"dlv_{new_checkpoint_id()}",
         webhook_id=webhook.id,
         workspace_id=workspace_id,
         event_type=TEST_EVENT,

@@ -35,16 +35,16 @@ import ormsgpack
 from statewright.checkpoint import is_holder_gone
 from statewright.errors import DamagedDatabase, InvalidConfig, StorageError, StorageLocked
 from statewright.process_identity import is_process_gone
-from statewright.storage.copy.logs import raise_next_events
+from statewright.storage.copy.logs import advance_next_event_numbers
 from statewright.storage.copy.rows import NumberMap, Row, RowCodec, insert_rows, iter_pages
 from statewright.storage.copy.tables import TABLES, CopiedTable, Numbering
 from statewright.storage.database import Connection, Database
 from statewright.storage.open import ledger_of, store_of
 
 _MAX_NAMED: Final = 3
-"""Threads that hold up a copy and are named in its error."""
+"""The maximum number of threads that are named in the error if runs hold them."""
 OnProgress = Callable[[int, int], None]
-"""Called with the rows that were copied or read back, and their total."""
+"""Called with the number of rows that were copied or read back so far, and with the total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class _Digest:
             self.count += 1
 
     def difference(self, other: _Digest) -> str | None:
-        """Describe how another digest differs; None if it is equal."""
+        """Return a description of the difference from another digest; None if both are equal."""
         if self.count != other.count:
             return f"{self.count} rows were written, and {other.count} are there"
         return None if self.hash.digest() == other.hash.digest() else f"the content of {self.count} rows differs"
@@ -208,7 +208,7 @@ class _Copy:
             rows = [reader.read(row) for row in page]
             digest.add(rows)
             insert_rows(self._target_connection, self._target, table, [writer.write(row) for row in rows])
-            raise_next_events(self._target_connection, self._target, table, rows, self._source.encryptor)
+            advance_next_event_numbers(self._target_connection, self._target, table, rows, self._source.encryptor)
             self._report(len(rows))
         return digest
 

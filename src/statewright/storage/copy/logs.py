@@ -1,7 +1,8 @@
-"""The number of the next event in the log of a run, which some databases store with the run.
+"""Set the number of each run's next event after its log is copied. Only some databases store this number with the run.
 
-The log of a run is a row for each write, in `events`, and a part of the records of its checkpoints. Each has the number
-of its first event, and the number of the next one follows from the last.
+The log of a run is stored in two places: in rows of the table `events`, and in the column `events` of the table
+`records`. Each of these rows has the number of its first event, so the number of the run's next event follows from its
+last row.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from statewright.storage.database import Connection, Database
 from statewright.storage.encryption import Encryptor
 
 
-def raise_next_events(
+def advance_next_event_numbers(
     connection: Connection, target: Database, table: CopiedTable, rows: Sequence[Row], encryptor: Encryptor
 ) -> None:
-    """Store the numbers of the events that follow rows of a table, if the target stores such numbers.
+    """For each run in these rows, increase its stored next event number past the events in them.
 
-    `encryptor` is that of the database from which the rows were read.
+    Does nothing if the target stores no such number. `encryptor` is that of the source: values in `rows` are still
+    compressed, and still encrypted if they are copied as stored.
     """
-    raise_next = target.statements("copy").get("raise_next")
-    if raise_next is None or table.name not in ("records", "events"):
+    advance_next_event = target.statements("copy").get("advance_next_event")
+    if advance_next_event is None or table.name not in ("records", "events"):
         return
     names = [column.name for column in table.columns]
     next_events: dict[int, int] = {}
@@ -35,13 +37,13 @@ def raise_next_events(
             values = dict(zip(names, row, strict=True))
             run, number = _next_event(values, encryptor)
             next_events[run] = max(number, next_events.get(run, 1))
-    connection.execute(raise_next, (list(next_events), list(next_events.values())))
+    connection.execute(advance_next_event, (list(next_events), list(next_events.values())))
 
 
 def _next_event(values: dict[str, Any], encryptor: Encryptor) -> tuple[int, int]:
-    """Return the number of a run, and that of the event after those in a row."""
-    if "body" in values:  # a row of `events`: batches, each with its offset, and its events after three other values
-        run, first = values["place"]
+    """Return the row's run, by number, and the number that follows the row's last event."""
+    if "body" in values:  # a row of `events` has batches: [offset, time, namespace, step, *events]
+        run, first = values["place"]  # in this table: the run, and the number of its first event in this row
         batches = _unpack(encryptor.decrypt(values["body"]))
         return run, max(first + batch[0] + len(batch) - 4 for batch in batches)
     if values["events"] is None:
@@ -50,5 +52,5 @@ def _next_event(values: dict[str, Any], encryptor: Encryptor) -> tuple[int, int]
 
 
 def _unpack(data: bytes) -> Any:
-    """Return MessagePack data without extensions, whose classes may be unknown here."""
+    """Decode MessagePack data. Extension values become None, because their classes may be unknown here."""
     return ormsgpack.unpackb(data, ext_hook=lambda tag, value: None, option=ormsgpack.OPT_NON_STR_KEYS)

@@ -1,4 +1,4 @@
-"""Rows in a form that does not depend on the database, and their way into it and out of it.
+"""Rows in a form that does not depend on the database, and their conversion from and to their stored form.
 
 In this form a row id is a pair of numbers, since databases divide row ids differently, and flags are 0 and 1. Values
 are not encrypted, unless both databases have the same key: then they are copied as they are stored.
@@ -18,15 +18,16 @@ from statewright.storage.database import Connection, Database
 Row = tuple[Any, ...]
 Convert = Callable[[Any], Any]
 PAGE_ROWS: Final = 1000
-"""Rows that are read and written at a time."""
+"""The number of rows that are read and written at a time."""
 PAGE_BYTES: Final = 4 << 20
 """The size in bytes above which a page is complete."""
 
 
 class NumberMap:
-    """The numbers in a copy, by those in the source: the same, unless a large one has no room there.
+    """Maps the numbers of lines or runs in the source to their numbers in the copy.
 
-    Then they are numbered consecutively in the same order, because numbers of lines and runs show which is older.
+    The numbers stay the same, unless the largest one has no room in the target. Then lines or runs are numbered
+    consecutively, in the same order, because their numbers show which is older.
     """
 
     def __init__(self, numbering: Numbering, numbers: Iterable[int], largest: int, last: int) -> None:
@@ -48,7 +49,7 @@ class NumberMap:
 
 
 def unchanged(number: int) -> int:
-    """Return a number as it is."""
+    """Return the number unchanged."""
     return number
 
 
@@ -63,7 +64,7 @@ class RowCodec:
         *,
         is_raw: bool,
     ) -> None:
-        """`numbers` are the numbers in the copy, for rows that are read. `is_raw` leaves values as they are stored."""
+        """`numbers` maps the numbers in rows that are read to those in the copy. `is_raw` keeps values as stored."""
         self._table = table
         self._database = database
         self._numbers = numbers or {}
@@ -132,7 +133,7 @@ def iter_pages(connection: Connection, database: Database, table: CopiedTable) -
     """Yield the stored rows of a table, sorted by its key, in pages of limited size."""
     columns, key = _names([column.name for column in table.columns]), _names(table.key)
     if database.streams_rows:
-        yield from _cut(connection.execute(f'SELECT {columns} FROM "{table.name}" ORDER BY {key}'))
+        yield from _cut_into_pages(connection.execute(f'SELECT {columns} FROM "{table.name}" ORDER BY {key}'))
         return
     # A server sends all rows of a result. It counts their bytes here, since a few rows may be larger than all others.
     sizes = " + ".join(f'coalesce(length("{name}"), 0)' for name in _long_columns(table)) or "0"
@@ -151,7 +152,7 @@ def iter_pages(connection: Connection, database: Database, table: CopiedTable) -
         begin, values = f"WHERE ({key}) > ({_marks(table.key)})", tuple(page[-1][index] for index in indices)
 
 
-def _cut(rows: Iterable[Row]) -> Iterator[Sequence[Row]]:
+def _cut_into_pages(rows: Iterable[Row]) -> Iterator[Sequence[Row]]:
     page: list[Row] = []
     size = 0
     for row in rows:

@@ -31,7 +31,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from statewright.clock import instant_of, microseconds
-from statewright.ids import draw_run_id
+from statewright.ids import new_run_id
 from statewright.runs import NextDue, Queue, Run
 from statewright.storage.database import Connection
 from statewright.storage.ledger.tables import Tables
@@ -181,7 +181,7 @@ class _Claim:
     def _take(self, run: _DueRun) -> Run:
         table = self._tables[Run]
         sql = f"{self._sql['take']} {table.returning}"
-        parameters = (draw_run_id(), self._claimant.worker_id, run.number)
+        parameters = (new_run_id(), self._claimant.worker_id, run.number)
         return table.record(self._connection.execute(sql, parameters).fetchone())
 
     def _reason_to_wait(self, run: _DueRun) -> str | None:

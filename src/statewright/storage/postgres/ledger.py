@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from statewright.clock import instant_of, microseconds
-from statewright.ids import draw_run_id
+from statewright.ids import new_run_id
 from statewright.runs import NextDue, Run
 from statewright.storage.database import Connection, Statement
 from statewright.storage.ledger.claim import Claimant
@@ -35,7 +35,7 @@ class PostgresLedger(DatabaseLedger[PostgresDatabase]):
         table = self._tables[Run]
         connection.lock("claims")
         sql = f"SELECT {table.expressions} {self._tables.sql['claim_runs']}"
-        claims = [draw_run_id() for _ in range(limit)]
+        claims = [new_run_id() for _ in range(limit)]
         at = microseconds(now) if self.database.trusts_clocks else None
         claimed: list[Run] = []
         connection.send(

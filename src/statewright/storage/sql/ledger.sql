@@ -87,7 +87,9 @@ UPDATE workflow_runs SET held_by = ?
 WHERE number = ?;
 
 -- has_held
-SELECT EXISTS (SELECT 1 FROM workflow_runs WHERE held_by IS NOT NULL);
+SELECT EXISTS (
+    SELECT 1 FROM workflow_runs WHERE held_by IS NOT NULL ORDER BY held_by LIMIT 1
+);
 
 -- next_held_workspace
 -- The next workspace with runs that were held back because it was full.

@@ -102,7 +102,7 @@ class _OpenRun:
         """The outcomes of the tasks that have finished in the current superstep, by task id."""
         self.spends_alone = True
         """True if no other run uses the same budget concurrently, so that what is spent can be attributed to tasks."""
-        spent = run.existing_spending
+        spent = run.spending_if_counted
         self.tokens, self.cost = (spent.tokens, spent.cost) if spent is not None else (0, 0.0)
         """The tokens and costs that had been spent from the budget when the current superstep started."""
         self.was_over_budget = False
@@ -292,7 +292,7 @@ class Recorder:
         path = f"superstep {event.step}"
         saved = saved_form(open_run.run.program, Checkpoint("", event.step, {}, tasks)).frontier
         records = [RecordedTask(task.node, self._snapshot(task.arg, f"{path}, {task.node}"), task.id) for task in saved]
-        is_over_budget = open_run.run.existing_spending is not None and open_run.run.existing_spending.is_over
+        is_over_budget = open_run.run.spending_if_counted is not None and open_run.run.spending_if_counted.is_over
         # When a budget is exceeded, the next superstep runs its fallback node; the supersteps after it are ordinary.
         runs_fallback = is_over_budget and not open_run.was_over_budget
         open_run.was_over_budget = is_over_budget
@@ -346,7 +346,7 @@ class Recorder:
 
     def _close_step(self, open_run: _OpenRun, effective_tasks: Iterable[str]) -> None:
         """End the current superstep, and drop the outcomes of all tasks whose ids are not in `effective_tasks`."""
-        step, spent = cast(RecordedStep, open_run.step), open_run.run.existing_spending
+        step, spent = cast(RecordedStep, open_run.step), open_run.run.spending_if_counted
         for task_id, task in open_run.tasks.items():
             self._tasks.pop(task_id, None)
             if task_id not in effective_tasks:

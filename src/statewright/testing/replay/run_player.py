@@ -196,8 +196,8 @@ class RunPlayer:
             control=caller.control,
             answers=caller.answers,
             call=call,
-            memory_callers=caller.memory_callers,
-            spending=caller.spending if caller.config.budget is not None else caller.existing_spending,
+            thread_memory_callers=caller.thread_memory_callers,
+            spending=caller.spending if caller.config.budget is not None else caller.spending_if_counted,
         )
         run.parent = run.caller = None  # detached from its caller, because it must not save or stop the calling run
         return RunPlayer(self._playback, run, recorded).play(value)

@@ -23,14 +23,14 @@ from statewright.runtime.invocation.outcome import Failure, Outcome, Pause, RunO
 from statewright.runtime.invocation.run import Run, SubgraphCall
 from statewright.runtime.lifecycle.subgraph_call import begin_call, call_branch_key
 from statewright.runtime.tasks.execute import (
-    begin,
+    begin_task,
     check_targets,
     evaluate_route,
     read_child_commands,
     read_result,
     routing_state,
     set_targets,
-    settle,
+    settle_error,
 )
 from statewright.runtime.tasks.interrupt import ChildCommand, Paused
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
@@ -195,7 +195,7 @@ class TaskPlayer:
         checkpoint = cast(Checkpoint, scope.checkpoint)
         try:
             try:
-                answer: Any = play(begin(scope, node, task, checkpoint))
+                answer: Any = play(begin_task(scope, node, task, checkpoint))
             except ChildCommand as signal:
                 answer = read_child_commands(scope, node, task, signal)
             result = read_result(scope, node, task, answer)
@@ -207,7 +207,7 @@ class TaskPlayer:
         except _Abandoned:
             return None
         except BaseException as error:
-            return settle(scope, node, task, error)
+            return settle_error(scope, node, task, error)
 
 
 class _Abandoned(BaseException):

@@ -19,7 +19,7 @@ from statewright.cli.threads import transfer
 from statewright.cli.threads.transfer import changed_fields, transfer_thread
 from statewright.errors import CheckpointConflict
 from statewright.futures import resolve
-from statewright.ids import CheckpointId, draw_checkpoint_id
+from statewright.ids import CheckpointId, new_checkpoint_id
 from statewright.storage.sqlite import SqliteSaver
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -167,7 +167,7 @@ def test_a_thread_without_a_main_branch_is_transferred(source: SqliteSaver, targ
 
 
 def test_removed_fields_stay_removed(source: SqliteSaver, target: Any) -> None:
-    ids = [draw_checkpoint_id() for _ in range(4)]
+    ids = [new_checkpoint_id() for _ in range(4)]
     states: list[dict[str, Any]] = [{"a": [1], "b": 1}, {"a": [1, 2]}, {"a": [3], "b": True}, {"b": 1}]
     for step, values in enumerate(states):
         _commit(source, ids, step, values, AT + timedelta(seconds=step))
@@ -176,7 +176,7 @@ def test_removed_fields_stay_removed(source: SqliteSaver, target: Any) -> None:
 
 
 def test_the_order_survives_a_clock_that_was_set_back(source: SqliteSaver, target: Any) -> None:
-    ids = [draw_checkpoint_id() for _ in range(5)]
+    ids = [new_checkpoint_id() for _ in range(5)]
     for step, seconds in enumerate((50, 40, 30, 20, 45)):
         _commit(source, ids, step, {"n": step}, AT + timedelta(seconds=seconds))
     check_transfer(source, target)

@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 
 from statewright.graph.draw import Drawing, DrawnEdge, DrawnNode
-from statewright.graph.draw.source import mermaid
+from statewright.graph.draw.source import render_mermaid
 
 NODE = re.compile(r'    (n\d+)(\(\[|\[\[|\[/|\[)"([^"]*)"(\]\)|\]\]|/\]|\])')
 EDGE = re.compile(r'    (n\d+) (-->|==>|-\.->)(?:\|"([^"]*)"\|)? (n\d+)')
@@ -28,7 +28,7 @@ def parse(text: str) -> tuple[dict[str, str], list[tuple[str, str, str, str]]]:
 
 
 def test_every_node_and_edge_has_a_line(shape: Drawing) -> None:
-    nodes, edges = parse(mermaid(shape, "TD"))
+    nodes, edges = parse(render_mermaid(shape, "TD"))
     assert list(nodes.values()) == [node.label for node in shape.nodes]
     assert [(source, target) for source, _, _, target in edges] == [(edge.source, edge.target) for edge in shape.edges]
 
@@ -39,7 +39,7 @@ def test_the_first_line_has_the_direction(direction: str, kinds: Drawing) -> Non
 
 
 def test_kinds_of_edges_have_different_arrows(kinds: Drawing) -> None:
-    _, edges = parse(mermaid(kinds, "TD"))
+    _, edges = parse(render_mermaid(kinds, "TD"))
     assert edges == [
         ("start", "-->", "", "plain"),
         ("plain", "-.->", "if so", "waiting"),
@@ -50,7 +50,7 @@ def test_kinds_of_edges_have_different_arrows(kinds: Drawing) -> None:
 
 
 def test_kinds_of_nodes_have_different_shapes(kinds: Drawing) -> None:
-    matches = [NODE.fullmatch(line) for line in mermaid(kinds, "TD").splitlines()]
+    matches = [NODE.fullmatch(line) for line in render_mermaid(kinds, "TD").splitlines()]
     shapes = {match[3]: match[2] + match[4] for match in matches if match}
     assert shapes["start"] == shapes["end"]
     assert len(set(shapes.values())) == 4
@@ -58,19 +58,19 @@ def test_kinds_of_nodes_have_different_shapes(kinds: Drawing) -> None:
 
 def test_names_with_special_characters_are_labels_and_not_ids(odd: str) -> None:
     drawing = Drawing(odd, (DrawnNode(odd, odd), DrawnNode("b", "b")), (DrawnEdge(odd, "b", "plain", odd),))
-    nodes, edges = parse(mermaid(drawing, "TD"))
+    nodes, edges = parse(render_mermaid(drawing, "TD"))
     assert list(nodes.values()) == [odd, "b"]
     assert edges == [(odd, "-->", odd, "b")]
 
 
 def test_line_breaks_in_names_become_spaces() -> None:
     drawing = Drawing("lines", (DrawnNode("a", "one\ntwo"),), (DrawnEdge("a", "a", "plain", "three\nfour"),))
-    nodes, edges = parse(mermaid(drawing, "TD"))
+    nodes, edges = parse(render_mermaid(drawing, "TD"))
     assert list(nodes.values()) == ["one two"]
     assert edges == [("one two", "-->", "three four", "one two")]
 
 
 def test_unreachable_nodes_have_a_separate_class() -> None:
     drawing = Drawing("lost", (DrawnNode("a", "a"), DrawnNode("b", "b", "unreachable")), ())
-    assert mermaid(drawing, "TD").splitlines()[-1] == "    class n1 unreachable"
-    assert "class" not in mermaid(Drawing("fine", (DrawnNode("a", "a"),), ()), "TD")
+    assert render_mermaid(drawing, "TD").splitlines()[-1] == "    class n1 unreachable"
+    assert "class" not in render_mermaid(Drawing("fine", (DrawnNode("a", "a"),), ()), "TD")

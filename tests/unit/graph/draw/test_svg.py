@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from statewright.graph.draw import Drawing, DrawnEdge, DrawnNode
-from statewright.graph.draw.svg import svg
+from statewright.graph.draw.svg import render_svg
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 LETTER = 5.5
@@ -29,7 +29,7 @@ class Box(NamedTuple):
 
 
 def parse(drawing: Drawing) -> ElementTree.Element:
-    return ElementTree.fromstring(svg(drawing))
+    return ElementTree.fromstring(render_svg(drawing))
 
 
 def groups(drawing: Drawing) -> list[ElementTree.Element]:
@@ -95,7 +95,7 @@ def test_kinds_of_nodes_and_edges_have_different_classes(kinds: Drawing) -> None
         node.label: node.kind for node in kinds.nodes
     }
     assert sorted(path.get("class", "") for path in edges(kinds)) == sorted(edge.kind for edge in kinds.edges)
-    style = svg(kinds)
+    style = render_svg(kinds)
     assert re.search(r"\.conditional,\.declared\{stroke-dasharray", style)
     assert re.search(r"\.join\{stroke-width", style)
 
@@ -116,7 +116,7 @@ def test_a_picture_has_a_background_and_no_external_references(kinds: Drawing) -
     picture = parse(kinds)
     assert (picture.tag, picture.get("role")) == (f"{NAMESPACE}svg", "img")
     assert "ground" in {rect.get("class") for rect in picture.findall(f"{NAMESPACE}rect")}
-    assert not re.search(r"(href|src)=|@import|url\(http", svg(kinds))
+    assert not re.search(r"(href|src)=|@import|url\(http", render_svg(kinds))
 
 
 def test_an_empty_drawing_is_an_empty_picture() -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from statewright.graph.draw import Drawing, DrawnEdge, DrawnNode
-from statewright.graph.draw.text import text
+from statewright.graph.draw.text import render_text
 
 UP, DOWN, LEFT, RIGHT = (-1, 0), (1, 0), (0, -1), (0, 1)
 DIRECTIONS = {
@@ -30,7 +30,7 @@ class Box(NamedTuple):
 
 
 def lines(drawing: Drawing) -> list[str]:
-    drawn = text(drawing)
+    drawn = render_text(drawing)
     width = max(map(len, drawn.splitlines()), default=0)
     return [line.ljust(width) for line in drawn.splitlines()]
 
@@ -92,7 +92,7 @@ def test_every_arrow_points_at_a_box(shape: Drawing) -> None:
 
 
 def test_lines_have_no_trailing_spaces_and_the_text_ends_with_one_line_break(shape: Drawing) -> None:
-    drawn = text(shape)
+    drawn = render_text(shape)
     assert not re.search(r"[ \t]\n", drawn)
     assert drawn.endswith("\n")
     assert not drawn.endswith("\n\n")
@@ -109,12 +109,12 @@ def test_lines_have_no_trailing_spaces_and_the_text_ends_with_one_line_break(sha
 )
 def test_loops_are_listed_below_with_their_labels(edges: list[tuple[str, str, str]], loops: list[str]) -> None:
     drawn_edges = tuple(DrawnEdge(source, target, "plain", label) for source, target, label in edges)
-    drawn = text(Drawing("loops", (DrawnNode("a", "a"), DrawnNode("b", "b")), drawn_edges))
+    drawn = render_text(Drawing("loops", (DrawnNode("a", "a"), DrawnNode("b", "b")), drawn_edges))
     assert [line for line in drawn.splitlines() if line.startswith("↺")] == loops
 
 
 def test_kinds_of_nodes_have_different_boxes(kinds: Drawing) -> None:
-    drawn = text(kinds)
+    drawn = render_text(kinds)
     assert "│ start │" in drawn
     assert "┆ waiting ┆" in drawn
     assert "║ inner ║" in drawn
@@ -123,14 +123,14 @@ def test_kinds_of_nodes_have_different_boxes(kinds: Drawing) -> None:
 
 def test_the_label_of_an_edge_is_next_to_its_arrow() -> None:
     nodes = (DrawnNode("a", "a"), DrawnNode("b", "b"))
-    drawn = text(Drawing("labels", nodes, (DrawnEdge("a", "b", "conditional", "if it rains"),)))
+    drawn = render_text(Drawing("labels", nodes, (DrawnEdge("a", "b", "conditional", "if it rains"),)))
     assert "▼ if it rains" in drawn
 
 
 def test_labels_of_parallel_edges_are_listed_once() -> None:
     nodes = (DrawnNode("a", "a"), DrawnNode("b", "b"))
     edges = tuple(DrawnEdge("a", "b", "conditional", label) for label in ("yes", "maybe", "yes"))
-    assert "▼ yes, maybe" in text(Drawing("labels", nodes, edges))
+    assert "▼ yes, maybe" in render_text(Drawing("labels", nodes, edges))
 
 
 @pytest.mark.parametrize("label", ["two words", "[brackets]", "a|b", "<b>", "tab\\t"])
@@ -144,7 +144,7 @@ def test_the_text_of_a_small_drawing() -> None:
     drawing = Drawing(
         "small", nodes, (DrawnEdge("s", "a"), DrawnEdge("a", "a", "conditional", "more"), DrawnEdge("a", "e"))
     )
-    assert text(drawing).splitlines() == [
+    assert render_text(drawing).splitlines() == [
         "╭───────╮",
         "│ start │",
         "╰───────╯",
@@ -164,17 +164,17 @@ def test_the_text_of_a_small_drawing() -> None:
 
 
 def test_an_empty_drawing_is_an_empty_line() -> None:
-    assert text(Drawing("nothing", (), ())).strip() == ""
+    assert render_text(Drawing("nothing", (), ())).strip() == ""
 
 
 def test_labels_of_neighbouring_arrows_do_not_overlap() -> None:
     nodes = tuple(DrawnNode(name, name) for name in "abc")
     choices = ("approved by the boss", "rejected by the team")
     edges = tuple(DrawnEdge("a", end, "conditional", choice) for end, choice in zip("bc", choices, strict=True))
-    drawn = text(Drawing("labels", nodes, edges))
+    drawn = render_text(Drawing("labels", nodes, edges))
     assert [choice for choice in choices if choice not in drawn] == []
 
 
 def test_a_name_with_line_breaks_has_one_box() -> None:
-    drawn = text(Drawing("lines", (DrawnNode("a", "one\ntwo"),), ()))
+    drawn = render_text(Drawing("lines", (DrawnNode("a", "one\ntwo"),), ()))
     assert len(drawn.splitlines()) == 3

@@ -16,7 +16,7 @@ from statewright.runtime.core.apply import (
     deltas_of_results,
     deltas_of_values,
     folded_values,
-    record_reported_updates,
+    record_updates_for_caller,
 )
 
 
@@ -193,7 +193,7 @@ def test_updates_of_fields_with_reducers_are_reported_in_order(make: Any, progra
     results = [make.result("a", [("log", [1]), ("x", 2), ("log", [3])]), make.result("b", {"total": 4, "signal": "s"})]
     after = make.checkpoint()
 
-    assert record_reported_updates(program, before, after, results).reported == (
+    assert record_updates_for_caller(program, before, after, results).reported == (
         ("log", ["earlier"]),
         ("log", [1]),
         ("x", None),
@@ -205,7 +205,7 @@ def test_updates_of_fields_with_reducers_are_reported_in_order(make: Any, progra
 def test_a_field_with_one_value_is_reported_once(make: Any, program: Any) -> None:
     before = make.checkpoint({}, make.tasks("a"), reported=(("x", None),))
 
-    assert record_reported_updates(program, before, make.checkpoint(), [make.result("a", {"x": 3})]).reported == (
+    assert record_updates_for_caller(program, before, make.checkpoint(), [make.result("a", {"x": 3})]).reported == (
         ("x", None),
     )
 
@@ -214,9 +214,13 @@ def test_a_field_with_one_value_is_reported_once(make: Any, program: Any) -> Non
 def test_an_overwritten_field_is_reported_by_its_value_from_then_on(make: Any, program: Any, update: Any) -> None:
     before = make.checkpoint({}, make.tasks("a"), reported=(("log", ["lost"]), ("total", 4)))
 
-    first = record_reported_updates(program, before, make.checkpoint({"log": [1]}), [make.result("a", {"log": update})])
+    first = record_updates_for_caller(
+        program, before, make.checkpoint({"log": [1]}), [make.result("a", {"log": update})]
+    )
     assert first.reported == (("log", Overwrite([1])), ("total", 4))
-    second = record_reported_updates(program, first, make.checkpoint({"log": [1, 2]}), [make.result("a", {"log": [2]})])
+    second = record_updates_for_caller(
+        program, first, make.checkpoint({"log": [1, 2]}), [make.result("a", {"log": [2]})]
+    )
     assert second.reported == (("log", Overwrite([1, 2])), ("total", 4))
 
 

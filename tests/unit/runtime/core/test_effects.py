@@ -113,7 +113,7 @@ def test_replaying_the_results_of_effects_repeats_the_effects(make: Any, program
     answers: list[Any] = []
     first = start(None)
     first.finish(fail_at_b, recorded=answers)
-    monkeypatch.setattr("statewright.runtime.drivers.saver_calls.draw_checkpoint_id", NoClock())
+    monkeypatch.setattr("statewright.runtime.drivers.saver_calls.new_checkpoint_id", NoClock())
     replay = start(NoClock()).core
     effects: list[Any] = []
     for answer in (None, *answers):

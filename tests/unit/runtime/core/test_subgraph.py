@@ -257,11 +257,11 @@ def test_a_call_of_an_abandoned_attempt_loses_its_namespace(scope_in: Any) -> No
     second = scope.copy()
     take_namespace(second, "a")
 
-    callers = scope.run.memory_callers
-    with CallInProgress(SimpleNamespace(memory_callers=callers, namespace="a", parent=first, call=None)):  # type: ignore[arg-type]
+    callers = scope.run.thread_memory_callers
+    with CallInProgress(SimpleNamespace(thread_memory_callers=callers, namespace="a", parent=first, call=None)):  # type: ignore[arg-type]
         pass
     assert callers == {"a": second}
-    with CallInProgress(SimpleNamespace(memory_callers=callers, namespace="a", parent=second, call=None)):  # type: ignore[arg-type]
+    with CallInProgress(SimpleNamespace(thread_memory_callers=callers, namespace="a", parent=second, call=None)):  # type: ignore[arg-type]
         pass
     assert callers == {}
 

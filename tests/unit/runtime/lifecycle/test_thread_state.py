@@ -12,7 +12,13 @@ from statewright.ids import InterruptId
 from statewright.runtime.core.effects import Load, Save
 from statewright.runtime.drivers.saver_calls import perform_effect
 from statewright.runtime.invocation.outcome import Failure, Pause
-from statewright.runtime.lifecycle.thread_state import diff, fork_thread, load_saved, roll_back_thread, update_thread
+from statewright.runtime.lifecycle.thread_state import (
+    diff,
+    fork_thread,
+    load_checkpoint,
+    roll_back_thread,
+    update_thread,
+)
 
 
 @pytest.fixture
@@ -69,7 +75,7 @@ def test_load_saved_loads_the_head_or_the_checkpoint_of_the_settings(
     make.outcome_of(make.run(program, saver=saver), {"x": 1})
     oldest = saver.history("thread")[-1]
     runs = make.run(program, saver=saver), make.run(program, saver=saver, checkpoint_id=oldest.id)
-    drivers = [make.driver(run, load_saved(run)) for run in runs]
+    drivers = [make.driver(run, load_checkpoint(run)) for run in runs]
 
     assert [driver.finish() for driver in drivers] == [head(saver), oldest]
     assert [[type(effect) for effect in driver.effects] for driver in drivers] == [[Load], [Load]]
@@ -81,9 +87,9 @@ def test_load_saved_returns_none_for_a_new_thread_and_refuses_a_missing_checkpoi
     run = make.run(program, saver=saver)
     at_missing = make.run(program, saver=saver, checkpoint_id="missing")
 
-    assert make.driver(run, load_saved(run)).finish() is None
+    assert make.driver(run, load_checkpoint(run)).finish() is None
     with pytest.raises(CheckpointNotFound, match="'missing'"):
-        make.driver(at_missing, load_saved(at_missing)).finish()
+        make.driver(at_missing, load_checkpoint(at_missing)).finish()
 
 
 # -- updating

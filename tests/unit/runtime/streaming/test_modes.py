@@ -76,11 +76,11 @@ def test_an_unknown_mode_is_refused_with_a_list_of_the_modes(argument: Any, mess
 
 
 def parts_of(
-    make: Any, event: Event, *, version: Any = "v1", several: bool = False, subgraphs: bool = False
+    make: Any, event: Event, *, version: Any = "v1", shows_mode: bool = False, subgraphs: bool = False
 ) -> list[Any]:
     """Return the parts of an event in the mode `custom`."""
     program = make.program(make.graph("a").add_edge(START, "a"))
-    formatter = StreamFormatter(program, ["custom"], several=several, subgraphs=subgraphs, version=version)
+    formatter = StreamFormatter(program, ["custom"], shows_mode=shows_mode, subgraphs=subgraphs, version=version)
     for kind, listener in formatter.listeners():
         if kind == event.kind:
             listener(event)
@@ -91,12 +91,12 @@ def parts_of(
     ("options", "namespace", "part"),
     [
         ({}, "", "data"),
-        ({"several": True}, "", ("custom", "data")),
+        ({"shows_mode": True}, "", ("custom", "data")),
         ({"subgraphs": True}, "", ((), "data")),
         ({"subgraphs": True}, "a:1|b:2", (("a:1", "b:2"), "data")),
-        ({"subgraphs": True, "several": True}, "a:1", (("a:1",), "custom", "data")),
+        ({"subgraphs": True, "shows_mode": True}, "a:1", (("a:1",), "custom", "data")),
         ({"version": "v2"}, "", {"type": "custom", "ns": (), "data": "data"}),
-        ({"version": "v2", "several": True}, "", {"type": "custom", "ns": (), "data": "data"}),
+        ({"version": "v2", "shows_mode": True}, "", {"type": "custom", "ns": (), "data": "data"}),
         ({"version": "v2", "subgraphs": True}, "a:1", {"type": "custom", "ns": ("a:1",), "data": "data"}),
     ],
 )
@@ -112,7 +112,7 @@ def test_events_of_subgraphs_are_omitted_by_default(make: Any, version: str) -> 
 
 
 def test_a_part_list_becomes_several_parts(make: Any) -> None:
-    assert parts_of(make, Event("custom", PartList(["one", "two"])), several=True) == [
+    assert parts_of(make, Event("custom", PartList(["one", "two"])), shows_mode=True) == [
         ("custom", "one"),
         ("custom", "two"),
     ]
@@ -127,7 +127,7 @@ def test_a_list_written_by_a_node_is_one_part(make: Any) -> None:
 )
 def test_custom_and_messages_are_live_modes(make: Any, modes: Any, live: bool) -> None:
     program = make.program(make.graph("a").add_edge(START, "a"))
-    formatter = StreamFormatter(program, modes, several=True, subgraphs=False, version="v1")
+    formatter = StreamFormatter(program, modes, shows_mode=True, subgraphs=False, version="v1")
     assert formatter.buffer.flushes_during_tasks is live
 
 

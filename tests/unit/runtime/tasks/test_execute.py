@@ -18,7 +18,7 @@ from statewright.errors import (
 )
 from statewright.graph import STOP, NodeError
 from statewright.runtime.invocation.outcome import Failure, Pause
-from statewright.runtime.tasks.execute import check_declared, check_targets, conclude, perform, settle
+from statewright.runtime.tasks.execute import check_declared, check_targets, conclude_task, execute_task, settle_error
 from statewright.runtime.tasks.interrupt import ChildCommand
 from statewright.runtime.tasks.scope import enter_scope, leave_scope
 from statewright.state import IsLastStep
@@ -67,7 +67,7 @@ class Executor:
         scope = self.make.scope(invocation, task, checkpoint)
         token = enter_scope(scope)
         try:
-            return perform(scope, program.nodes["a"], task, checkpoint)
+            return execute_task(scope, program.nodes["a"], task, checkpoint)
         finally:
             leave_scope(token)
 
@@ -420,7 +420,7 @@ def test_a_keyboard_interrupt_among_siblings_is_a_failure(executor: Executor, ma
     scope = make.scope(make.run(program), make.task("a"), make.checkpoint())
     scope.sibling_group = object()
 
-    outcome = settle(scope, program.nodes["a"], make.task("a"), KeyboardInterrupt())
+    outcome = settle_error(scope, program.nodes["a"], make.task("a"), KeyboardInterrupt())
 
     assert isinstance(outcome.error, KeyboardInterrupt)
 
@@ -488,6 +488,6 @@ def test_the_input_is_the_result_of_start(executor: Executor, make: Any) -> None
     task = make.task(START)
     scope = make.scope(make.run(program, saver=InMemorySaver()), task, base)
 
-    result = conclude(scope, program.start, task, base, {"x": 1})
+    result = conclude_task(scope, program.start, task, base, {"x": 1})
 
     assert (result.writes, list(result.targets)) == ({"x": 1}, ["a", "b", "c"])

@@ -23,7 +23,7 @@ from tests.postgres_server import empty_database, shared_url
 from statewright.checkpoint import BranchKey, LeaseRequest
 from statewright.errors import CheckpointConflict, LeaseLost, RecordConflict, ThreadBusy
 from statewright.futures import resolve
-from statewright.ids import CheckpointId, draw_checkpoint_id
+from statewright.ids import CheckpointId, new_checkpoint_id
 from statewright.runs import (
     ENDED,
     Absent,
@@ -301,7 +301,7 @@ def test_concurrent_commits_of_many_threads_lose_nothing(databases: list[Postgre
         assert head is not None
         return head
 
-    names = [f"t{n}-{draw_checkpoint_id()}" for n in range(6)]
+    names = [f"t{n}-{new_checkpoint_id()}" for n in range(6)]
     heads = run_together(*(lambda n=n, name=name: commit_chain(savers[n % 2], name) for n, name in enumerate(names)))
     for name, head in zip(names, heads, strict=True):
         history = resolve(savers[0].history(name))

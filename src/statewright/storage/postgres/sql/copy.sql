@@ -15,7 +15,7 @@ ORDER BY id;
 -- Others may read, but not write.
 LOCK TABLE :tables IN EXCLUSIVE MODE;
 
--- raise_next
+-- advance_next_event
 UPDATE runs SET next = greatest(runs.next, logs.next)
 FROM unnest(?::BIGINT[], ?::BIGINT[]) AS logs (id, next)
 WHERE runs.id = logs.id;

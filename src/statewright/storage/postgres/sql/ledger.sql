@@ -13,4 +13,6 @@ WHERE workspace_id = ? AND active = 1 AND (
 FROM claim_runs(?, ?::TEXT[], coalesce(?::BIGINT, current_microseconds()), ?::TEXT[], ?::TEXT[]) AS workflow_runs;
 
 -- next_due
-SELECT next_due(?::TEXT[], ?::TEXT[]), EXISTS (SELECT 1 FROM workflow_runs WHERE held_by IS NOT NULL);
+SELECT next_due(?::TEXT[], ?::TEXT[]), EXISTS (
+    SELECT 1 FROM workflow_runs WHERE held_by IS NOT NULL ORDER BY held_by LIMIT 1
+);

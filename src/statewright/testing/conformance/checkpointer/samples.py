@@ -18,7 +18,7 @@ from statewright.checkpoint import (
 )
 from statewright.events import Log
 from statewright.futures import resolve
-from statewright.ids import CheckpointId, draw_checkpoint_id
+from statewright.ids import CheckpointId, new_checkpoint_id
 
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 MAIN: Final = BranchKey("thread")
@@ -44,7 +44,7 @@ def commit_after(
     parent: str | None, *, branch_key: BranchKey = MAIN, n: int = 0, expected: Any = ..., **fields: Any
 ) -> Commit:
     """Return a commit that follows `parent`, and expects `parent` as the head unless `expected` is given."""
-    checkpoint_id = draw_checkpoint_id()
+    checkpoint_id = new_checkpoint_id()
     values: dict[str, Any] = {
         "branch_key": branch_key,
         "expected": parent if expected is ... else expected,

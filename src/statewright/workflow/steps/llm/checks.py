@@ -26,8 +26,8 @@ MAX_BRACKETS: Final = 1000
 def extract_json(text: str) -> Any:
     """Return the value of the JSON in a text.
 
-    The JSON is the whole text, or else the first code block that is JSON, or else the first map or list in the text.
-    Raises ValueError if the text contains no JSON.
+    The JSON is the whole text, or else the first code block that is JSON, or else the first JSON object or array in the
+    text. Raises ValueError if the text contains no JSON.
     """
     for candidate in (text, *_CODE_BLOCK.findall(text)):
         try:
@@ -36,7 +36,7 @@ def extract_json(text: str) -> Any:
             continue
     value = next(_iter_embedded(text), None)
     if value is None:
-        raise ValueError("it contains no JSON")
+        raise ValueError("the answer contains no JSON")
     return value
 
 
@@ -72,7 +72,7 @@ class CheckedAnswer:
 
 
 Check = Callable[[CheckedAnswer], str | Awaitable[str | None] | None]
-"""Returns the fault of an answer, as a sentence for the model; None if the answer passes."""
+"""Returns what is wrong with an answer, as a sentence for the model; None if the answer passes."""
 C = TypeVar("C", bound=Check)
 CHECKS: Final[dict[str, Check]] = {}
 """The registered checks by name."""
@@ -93,11 +93,11 @@ def post_check(name: str) -> Callable[[C], C]:
 
 @post_check("content_safety")
 def content_safety(answer: CheckedAnswer) -> str | None:
-    """Reject refusals of the model, and answers with secrets, card numbers or social security numbers."""
+    """Reject refusals by the model, and answers with secrets, card numbers or social security numbers."""
     if answer.response.finish_reason == "refused":
         return "The model refused to answer."
-    secret = find_secret(answer.text)
-    return f"The answer contains {secret}. Leave it out." if secret is not None else None
+    description = find_secret(answer.text)
+    return f"The answer contains {description}. Leave it out." if description is not None else None
 
 
 @post_check("schema_validation")
@@ -148,8 +148,8 @@ def confidence_threshold(answer: CheckedAnswer) -> str | None:
 
 # -- guardrails
 
-FEEDBACK_ROUNDS: Final = 2
-"""The maximum number of corrections that a model receives before the attempt fails."""
+MAX_FEEDBACK_ROUNDS: Final = 2
+"""The maximum number of times that feedback is sent to the model before the attempt fails."""
 
 
 class FailedCheck(NamedTuple):
@@ -176,27 +176,27 @@ class OutputGuard:
         failed_checks = [
             FailedCheck(name, reason) for name in self._checks if (reason := await self._run_check(name, answer))
         ]
-        for check in failed_checks:
+        for failed in failed_checks:
             execution.record_event(
-                "GUARDRAIL_FAILED", check=check.check, reason=check.reason, onFailure=self._on_failure
+                "GUARDRAIL_FAILED", check=failed.check, reason=failed.reason, onFailure=self._on_failure
             )
         return failed_checks
 
     def make_feedback(self, failed_checks: Sequence[FailedCheck], corrections: int) -> str | None:
         """Return the feedback to send to the model; None if its answer is accepted.
 
-        `corrections` is the number of corrections so far. Raises StepFailed if the answer is rejected, or if it still
-        fails after the maximum number of corrections.
+        `corrections` is the number of times that feedback was sent so far. Raises StepFailed if the answer is rejected,
+        or if it still fails after the maximum number of times.
         """
         if not failed_checks or self._on_failure == "warn":
             return None
-        if self._on_failure == "retry_with_feedback" and corrections < FEEDBACK_ROUNDS:
-            return "Your answer was not accepted.\n" + "\n".join(check.reason for check in failed_checks)
-        reasons = " ".join(f"{check.check}: {check.reason}" for check in failed_checks)
+        if self._on_failure == "retry_with_feedback" and corrections < MAX_FEEDBACK_ROUNDS:
+            return "Your answer was not accepted.\n" + "\n".join(failed.reason for failed in failed_checks)
+        reasons = " ".join(f"{failed.check}: {failed.reason}" for failed in failed_checks)
         raise StepFailed(
-            f"The answer of the model failed the checks of step {self._step.name!r}. {reasons}",
+            f"The model's answer failed the checks of step {self._step.name!r}. {reasons}",
             code="GUARDRAIL_FAILED",
-            details={"checks": [check._asdict() for check in failed_checks]},
+            details={"checks": [failed._asdict() for failed in failed_checks]},
         )
 
     async def _run_check(self, name: str, answer: CheckedAnswer) -> str | None:
@@ -204,6 +204,6 @@ class OutputGuard:
         reason = await verdict if isawaitable(verdict) else verdict
         if reason is not None and not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidConfig(
-                f"The check {name!r} returned {reason!r}. Return a sentence that describes the fault, or None."
+                f"The check {name!r} returned {reason!r}. Return a sentence that says what is wrong, or None."
             )
         return reason

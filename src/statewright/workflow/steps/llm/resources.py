@@ -38,11 +38,11 @@ class StepModels:
         self._find = _make_finder(models)
 
     def has(self, name: str) -> bool:
-        """Return whether there is a model with a name. Connecting it may still fail."""
+        """Return whether a model has this name. Connecting it may still fail."""
         return self._find(name) is not None
 
     def find(self, name: str) -> ChatModel | None:
-        """Return the model with a name; None if there is none.
+        """Return the model with this name; None if no model has it.
 
         Raises MissingApiKey or ModelError if the model cannot be connected, and InvalidConfig for an object that is not
         a model.

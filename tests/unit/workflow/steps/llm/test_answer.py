@@ -34,7 +34,7 @@ def test_json_is_extracted(text: str, expected: Any) -> None:
 
 @pytest.mark.parametrize("text", ["", "no", "{", "{a: 1}", "```json\nno\n```"])
 def test_text_without_json_is_rejected(text: str) -> None:
-    with pytest.raises(ValueError, match="it contains no JSON"):
+    with pytest.raises(ValueError, match="the answer contains no JSON"):
         extract_json(text)
 
 

@@ -12,7 +12,7 @@ from statewright.errors import InvalidConfig
 from statewright.messages import Message
 from statewright.models import ModelResponse
 from statewright.workflow.steps import CheckedAnswer, StepFailed
-from statewright.workflow.steps.llm.checks import FEEDBACK_ROUNDS, FailedCheck, OutputGuard
+from statewright.workflow.steps.llm.checks import MAX_FEEDBACK_ROUNDS, FailedCheck, OutputGuard
 from statewright.workflow.steps.model import Guardrails, LlmStep, PromptMessage
 
 
@@ -29,7 +29,7 @@ def test_feedback_depends_on_the_mode_and_the_number_of_rounds() -> None:
     assert guard("warn").make_feedback(FAILED, 0) is None
     assert guard("block").make_feedback([], 0) is None
     assert guard("retry_with_feedback").make_feedback(FAILED, 0) == "Your answer was not accepted.\nbad\nworse"
-    for output_guard, rounds in ((guard("block"), 0), (guard("retry_with_feedback"), FEEDBACK_ROUNDS)):
+    for output_guard, rounds in ((guard("block"), 0), (guard("retry_with_feedback"), MAX_FEEDBACK_ROUNDS)):
         with pytest.raises(StepFailed, match="c: bad d: worse") as failed:
             output_guard.make_feedback(FAILED, rounds)
         assert failed.value.details == {"checks": [{"check": "c", "reason": "bad"}, {"check": "d", "reason": "worse"}]}

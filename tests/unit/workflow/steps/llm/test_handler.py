@@ -33,7 +33,9 @@ def test_answers_become_state_updates(step: dict[str, Any], text: str, expected:
     assert (step_result.status, step_result.state_updates, step_result.output) == ("completed", expected, expected)
 
 
-@pytest.mark.parametrize(("text", "message"), [("x", "it contains no JSON"), ("[1]", "answered with a JSON list")])
+@pytest.mark.parametrize(
+    ("text", "message"), [("x", "the answer contains no JSON"), ("[1]", "answered with a JSON list")]
+)
 def test_a_json_answer_must_be_a_map(text: str, message: str) -> None:
     with pytest.raises(StepFailed, match=message) as failed:
         make_step_result(text, response_format="json")
