@@ -273,6 +273,7 @@ def test_runs_are_listed_and_filtered(statewright: Command) -> None:
     by_metadata = statewright("runs", "ls", "--metadata", "customer=acme", "--json")
     assert [record["id"] for record in json.loads(by_metadata.out)] == [run]
     assert statewright("runs", "ls", "--tag", "nobody").out == "No runs match the filters.\n"
+    assert statewright("runs", "ls", "--dead").out == "No runs match the filters.\n"
     assert len(json.loads(statewright("runs", "ls", "--limit", 1, "--json").out)) == 1
 
 

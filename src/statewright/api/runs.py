@@ -41,8 +41,15 @@ class Run(Resource):
     on_busy: str
     concurrency_key: str | None
     concurrency_limit: int | None
-    queue: str | None
-    """Runs in the same queue start one after another, such as those of a schedule with the overlap `enqueue`."""
+    sequence: str | None
+    """Runs in the same sequence start one after another, such as those of a schedule with the overlap `enqueue`."""
+    queue: str = "default"
+    """The queue from which workers claim the run."""
+    priority: int = 0
+    """Of the due runs of a queue, those with the lowest number are claimed first."""
+    losses: int = 0
+    """The number of workers that were lost, one after another, while they advanced the same superstep. A run that has
+    failed with losses was set aside."""
     source: str
     """The origin of the run: `api`, or `schedule:`, `event:`, `run:` or `failure:` followed by an id."""
     parent_id: str | None

@@ -41,6 +41,7 @@ COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
     "init": CommandEntry("workflow.init:init", "Create a small example project."),
     "dev": CommandEntry("serve.serve:dev", "Serve graphs for development, reloading them on changes."),
     "serve": CommandEntry("serve.serve:serve", "Serve graphs in production."),
+    "worker": CommandEntry("workers.worker:worker", "Advance runs in production, without an HTTP API."),
     "threads": CommandGroup(
         "Inspect and edit saved threads.",
         {
@@ -81,6 +82,21 @@ COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
             "signal": CommandEntry("runs.control:signal", "Send a signal to a run."),
             "approve": CommandEntry("runs.control:approve", "Approve or reject a request of a run."),
             "logs": CommandEntry("runs.show:logs", "Print the logs and output of the steps of a run."),
+        },
+    ),
+    "workers": CommandGroup(
+        "List and drain the workers of a database.",
+        {
+            "ls": CommandEntry("workers.manage:list_workers", "List the workers, the oldest first."),
+            "drain": CommandEntry("workers.manage:drain", "Ask a worker to release its runs and to claim no more."),
+        },
+    ),
+    "queues": CommandGroup(
+        "List queues, and limit the runs in them.",
+        {
+            "ls": CommandEntry("workers.manage:list_queues", "List the queues, with the runs that wait in them."),
+            "set": CommandEntry("workers.manage:set_queue", "Set limits of a queue."),
+            "rm": CommandEntry("workers.manage:remove_queue", "Remove the limits of a queue."),
         },
     ),
     "definitions": CommandGroup(

@@ -24,6 +24,7 @@ from statewright.api.runs import (
     Told,
     Wait,
 )
+from statewright.api.workers import Queue, Worker
 from statewright.client.clients import AsyncClient, Client
 from statewright.client.send import Page
 from statewright.client.settings import DEFAULT_URL
@@ -50,6 +51,7 @@ __all__ = [
     "NewKey",
     "NewWorkspace",
     "Page",
+    "Queue",
     "ReceivedEvent",
     "Run",
     "RunWithSteps",
@@ -65,5 +67,6 @@ __all__ = [
     "Wait",
     "Webhook",
     "WebhookWithSecret",
+    "Worker",
     "Workspace",
 ]

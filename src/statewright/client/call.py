@@ -14,7 +14,7 @@ from statewright.errors import InvalidRequest
 
 T = TypeVar("T")
 API_PREFIX: Final = "/api/v1"
-Method = Literal["GET", "POST", "PATCH", "DELETE"]
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Parameters = Sequence[tuple[str, str]]
 """Query parameters as pairs of name and value. A name may occur several times."""
 
@@ -71,9 +71,14 @@ def patch(path: str, read: Callable[[Any], T], body: Mapping[str, Any], **option
     return Call(method="PATCH", path=path, read=read, body=encode_json(body), **options)
 
 
-def delete(path: str, read: Callable[[Any], T]) -> Call[T]:
+def put(path: str, read: Callable[[Any], T], body: Mapping[str, Any], **options: Any) -> Call[T]:
+    """Return a request that replaces a resource. It may be sent again, because the second one changes nothing."""
+    return Call(method="PUT", path=path, read=read, body=encode_json(body), repeatable=True, **options)
+
+
+def delete(path: str, read: Callable[[Any], T], **options: Any) -> Call[T]:
     """Return a request that removes a resource."""
-    return Call(method="DELETE", path=path, read=read)
+    return Call(method="DELETE", path=path, read=read, **options)
 
 
 def ignore_content(answer: Any) -> None:

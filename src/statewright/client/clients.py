@@ -16,6 +16,7 @@ from statewright.client.resources.automation import Schedules, Triggers, Webhook
 from statewright.client.resources.definitions import Definitions, Graphs, Threads
 from statewright.client.resources.interrupts import Approvals, Events, Interrupts
 from statewright.client.resources.runs import Runs
+from statewright.client.resources.workers import Queues, Workers
 from statewright.client.settings import DEFAULT_URL, ClientSettings
 from statewright.client.sync_async import Async, F, Namespace, Sync, request
 from statewright.clock import Clock, SystemClock
@@ -70,6 +71,8 @@ class BaseClient(Namespace[F], ABC, Generic[F, Transport]):
         self.triggers: Triggers[F] = Triggers(connection)
         self.keys: Keys[F] = Keys(connection)
         self.workspaces: Workspaces[F] = Workspaces(connection)
+        self.workers: Workers[F] = Workers(connection)
+        self.queues: Queues[F] = Queues(connection)
 
     @abstractmethod
     def _connect(self, transport: Transport | None, settings: ClientSettings) -> Connection:

@@ -20,6 +20,7 @@ from statewright.events import Event
 from statewright.extras import optional
 from statewright.lru_cache import LRUCache
 from statewright.observe.event_facts import Key, error_of, graph_name, is_failure, run_key, task_key
+from statewright.observe.queue_gauges import OTHER, QueueGauges, ReadQueues
 from statewright.runtime import Instrument
 
 if TYPE_CHECKING:
@@ -132,6 +133,17 @@ class Metrics(Instrument):
     def count_runs_by(self, counts: Counts) -> None:
         """Report the number of runs by status. `counts` is called whenever the metrics are read."""
         self.registry.register(CallbackGauge("statewright_runs", "Runs by their status.", "status", counts))
+
+    def count_workers_by(self, counts: Counts) -> None:
+        """Report the number of workers by status, as `count_runs_by` does."""
+        self.registry.register(CallbackGauge("statewright_workers", "Workers by their status.", "status", counts))
+
+    def report_queues(self, read: ReadQueues) -> None:
+        """Report the runs that wait in queues, those that are claimed, and those that were set aside.
+
+        `read` is called whenever the metrics are read.
+        """
+        self.registry.register(QueueGauges(read))
 
     def record_run_start(self, run_id: str, workspace_id: str) -> None:
         """Record that a worker starts a run. Its label values count towards the limit of its workspace."""
@@ -250,8 +262,6 @@ class Meters:
 
 # -- limits on user-defined label values, whose number could overwhelm a metrics database
 
-OTHER: Final = "other"
-"""The label value that replaces all values beyond the limit."""
 MAX_LENGTH: Final = 100
 """Maximum length of a label value, in characters. Longer values are cut."""
 _MAX_PER_OWNER: Final = 50

@@ -1,4 +1,4 @@
-"""The sections `[graphs]`, `[workflows]`, `[datasources]` and `[spending_limits]` of a project file."""
+"""The sections `[graphs]`, `[workflows]`, `[datasources]`, `[queues]` and `[spending_limits]` of a project file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ from typing import Any, Final, cast
 
 from statewright.data.problems import describe_kind
 from statewright.project.reader import Reader
-from statewright.project.schema import DataSource, ServedGraph, ServedWorkflow
-from statewright.project.tables import DataSourceTable, GraphTable, LimitsTable, Sections, WorkflowTable
+from statewright.project.schema import DataSource, QueueSettings, ServedGraph, ServedWorkflow
+from statewright.project.tables import (
+    DataSourceTable,
+    GraphTable,
+    LimitsTable,
+    QueueTable,
+    Sections,
+    WorkflowTable,
+    check_queue_name,
+)
 from statewright.project.toml_positions import Keys
 
 _TARGET: Final = re.compile(r"(?:[^:]+\.py|[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?::[^\W\d]\w*)?")
@@ -46,6 +54,7 @@ def _read_graph(name: str, value: Any, keys: Keys, reader: Reader) -> ServedGrap
         description=table.description,
         on_failure=table.on_failure,
         version=table.version,
+        queue=table.queue,
         at=reader.find_position(keys),
     )
 
@@ -103,6 +112,32 @@ def build_workflow(name: str, table: WorkflowTable, keys: Keys, reader: Reader) 
     """Build a served workflow. Its file is resolved relative to the project file."""
     file = reader.resolve_path(table.file, (*keys, "file"), exists=Path.exists, description="file")
     return ServedWorkflow(name, file, table.description)
+
+
+# -- queues
+
+
+def read_queues(entries: Mapping[str, Any], reader: Reader) -> dict[str, QueueSettings]:
+    """Read `[queues]`, and report tags that are listed by two queues."""
+    queues: dict[str, QueueSettings] = {}
+    queue_by_tag: dict[str, str] = {}
+    for name, value in entries.items():
+        keys = ("queues", name)
+        try:
+            check_queue_name(name)
+        except ValueError as error:
+            reader.add_problem(keys, *error.args)
+        table = reader.read(QueueTable, value, keys, strict=True)
+        if table is None:
+            continue
+        for tag in table.tags:
+            other = queue_by_tag.setdefault(tag, name)
+            if other != name:
+                reader.add_problem((*keys, "tags"), f"[queues.{other}] lists the tag {tag!r}, too.", "Remove it there.")
+        queues[name] = QueueSettings(
+            max_running=table.max_running, starts_per_minute=table.starts_per_minute, tags=table.tags
+        )
+    return queues
 
 
 # -- spending limits

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from statewright.errors import Problem, WorkflowError
-from statewright.project.graphs import build_datasource, build_workflow, check_names, read_graphs, read_spending_limits
+from statewright.project.graphs import (
+    build_datasource,
+    build_workflow,
+    check_names,
+    read_graphs,
+    read_queues,
+    read_spending_limits,
+)
 from statewright.project.reader import Reader
 from statewright.project.resources import build_assistant, build_mcp_server, build_model, read_integrations, read_tools
 from statewright.project.schema import Defaults, Project, Serving
@@ -108,6 +115,7 @@ def _read_sections(document: dict[str, Any], reader: Reader, file: Path) -> Proj
         graphs=read_graphs(sections.graphs, reader),
         handler_modules=tuple(dict.fromkeys(handlers.modules)),
         serving=_read_serving(sections.serve, reader),
+        queues=read_queues(sections.queues, reader),
         spending_limits=read_spending_limits(sections.spending_limits, reader),
         # Last, because reading the other sections adds warnings.
         warnings=tuple(sorted(reader.warnings, key=attrgetter("line"))),

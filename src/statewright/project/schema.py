@@ -12,7 +12,17 @@ from pydantic import BeforeValidator, ConfigDict, ValidationInfo
 
 from statewright.data.problems import expects
 from statewright.errors import InvalidConfig, Problem
-from statewright.project.tables import Concurrency, Count, Durability, Duration, MetricsAccess, Port, String, Strings
+from statewright.project.tables import (
+    Concurrency,
+    Count,
+    Durability,
+    Duration,
+    MetricsAccess,
+    Port,
+    QueueNames,
+    String,
+    Strings,
+)
 from statewright.project.toml_positions import format_path
 from statewright.storage.locations import Location, PostgresUrl, parse_location
 from statewright.workflow.states.language.model import Assistant
@@ -63,8 +73,21 @@ class ServedGraph:
     on_failure: str | None = None
     """The graph to start after a run of this one has failed."""
     version: str | None = None
+    queue: str | None = None
+    """The queue of its runs, unless a request or a tag names another one."""
     at: Mark = NOWHERE
     """The position of the entry in the project file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSettings:
+    """The limits of a queue, which hold for all workspaces and workers together, and the tags of its runs."""
+
+    max_running: int | None = None
+    """The maximum number of runs that workers advance concurrently; None for no limit."""
+    starts_per_minute: int | None = None
+    tags: tuple[str, ...] = ()
+    """Runs with one of these tags are put into the queue, unless their request names another one."""
 
 
 def _resolve_database(value: Any, info: ValidationInfo[Path | None]) -> Any:
@@ -102,6 +125,10 @@ class Serving:
     """Maximum size of a request in bytes."""
     capacity: Count | None = None
     """Maximum number of concurrent runs."""
+    queues: QueueNames | None = None
+    """The queues that a process serves; None for all."""
+    max_losses: Count | None = None
+    """The number of workers that may be lost with a run before it is set aside."""
     durability: Durability | None = None
     drain: Duration | None = None
     """Seconds that running steps have to finish when the server stops."""
@@ -159,6 +186,8 @@ class Project:
     handler_modules: tuple[str, ...] = ()
     """Modules with task handlers, whose functions steps may call."""
     serving: Serving = field(default_factory=Serving)
+    queues: Mapping[str, QueueSettings] = field(default_factory=dict[str, QueueSettings])
+    """Queues by name."""
     spending_limits: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, "Mapping[str, float]"])
     """Daily spending limits by workspace, with those of all other workspaces under `*`; see `SpendingLimits`."""
     warnings: tuple[Problem, ...] = ()
@@ -167,6 +196,11 @@ class Project:
     def tool_registry(self) -> ToolRegistry:
         """Return the tools of the project and the built-in tools that it allows, without importing its modules."""
         return ToolRegistry(self.functions, self.tool_settings)
+
+    @property
+    def queues_by_tag(self) -> Mapping[str, str]:
+        """The queue of the runs with a tag, by tag."""
+        return {tag: name for name, queue in self.queues.items() for tag in queue.tags}
 
     def snippet_for(self, kind: Kind, name: str) -> str:
         """Return a TOML snippet that defines a missing resource."""

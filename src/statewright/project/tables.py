@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
 
 from statewright.data.problems import checked, expects, unexpected
+from statewright.runs import is_queue_name
 from statewright.workflow.states.mcp import is_path
 from statewright.workflow.states.tools import check_host
 
@@ -19,6 +20,7 @@ Integer = Annotated[int, Strict()]
 Number = Integer | Annotated[float, Strict()]
 """A number, which is not converted: 1 does not become 1.0."""
 Count = Annotated[Integer, Field(ge=1), expects("a whole number of at least 1")]
+QueueLimit = Annotated[Integer, Field(ge=1, le=1_000_000), expects("a whole number from 1 to 1000000")]
 Concurrency = Annotated[Integer, Field(ge=1, le=100), expects("a whole number from 1 to 100")]
 Port = Annotated[Integer, Field(ge=0, le=65535), expects("a whole number from 0 to 65535")]
 Temperature = Annotated[Number, Field(ge=0, le=2), expects("a number from 0 to 2")]
@@ -63,9 +65,25 @@ def _check_module(module: str) -> str:
     return module
 
 
+def check_queue_name(name: str) -> str:
+    """Return the name of a queue. Raises ValueError."""
+    if not is_queue_name(name):
+        advice = "Use 1 to 63 letters, digits, hyphens, dots and underscores."
+        raise ValueError(f"{name!r} is not a valid name of a queue.", advice)
+    return name
+
+
+def _check_not_empty(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not names:
+        raise ValueError("It is an empty list.", "List at least one queue, or remove the key to serve all queues.")
+    return names
+
+
 AsList = BeforeValidator(_check_list)
 """Accepts a list in place of a tuple, which strict validation would reject."""
 Strings = Annotated[tuple[String, ...], AsList]
+QueueName = Annotated[String, AfterValidator(check_queue_name)]
+QueueNames = Annotated[tuple[QueueName, ...], AsList, AfterValidator(_check_not_empty)]
 Secret = Annotated[String, AfterValidator(check_variable)]
 Settings = dict[str, Annotated[Any, AfterValidator(_check_setting)]]
 
@@ -93,6 +111,7 @@ class Sections(Table):
     graphs: dict[str, Any] = {}
     handlers: dict[str, Any] = {}
     serve: dict[str, Any] = {}
+    queues: dict[str, Any] = {}
     spending_limits: dict[str, Any] = {}
 
 
@@ -161,6 +180,15 @@ class GraphTable(Table):
     description: str | None = None
     on_failure: str | None = None
     version: str | None = None
+    queue: QueueName | None = None
+
+
+class QueueTable(Table):
+    """`[queues.NAME]`."""
+
+    max_running: QueueLimit | None = None
+    starts_per_minute: QueueLimit | None = None
+    tags: Strings = ()
 
 
 class DataSourceTable(Table):

@@ -55,6 +55,7 @@ from statewright.runs.records import (
     Worker,
     Workspace,
     columns_of,
+    is_queue_name,
 )
 from statewright.runs.status import (
     ENDED,
@@ -126,6 +127,7 @@ __all__ = [
     "check_transition",
     "columns_of",
     "delivery_of",
+    "is_queue_name",
     "scope_of",
     "where",
 ]

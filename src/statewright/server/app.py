@@ -28,6 +28,7 @@ from statewright.server.routes import (
     threads,
     webhooks,
     welcome,
+    workers,
 )
 from statewright.server.settings import ServerSettings
 from statewright.service.access.workspaces import ensure_default_workspace
@@ -76,7 +77,8 @@ _ROUTERS = (
     *(interrupts.waits_router, interrupts.approvals_router, interrupts.events_router),
     *(definitions.definitions_router, definitions.graphs_router, threads.router, access.costs_router),
     *(schedules.schedules_router, schedules.triggers_router, webhooks.router),
-    *(access.workspaces_router, access.keys_router, health.router, welcome.router),
+    *(access.workspaces_router, access.keys_router, workers.workers_router, workers.queues_router),
+    *(health.router, welcome.router),
 )
 """The routers in the order of their use, the most frequently called first, because routes are matched in this order."""
 _EXPOSED_HEADERS = (
@@ -117,6 +119,23 @@ def create_app(
     return app
 
 
+def create_health_app(
+    service: Service, *, settings: ServerSettings | None = None, metrics: Metrics | None = None
+) -> FastAPI:
+    """Create an application with only the routes of health and metrics. It neither starts nor stops the service."""
+    settings = settings or ServerSettings()
+    app = FastAPI(
+        title=settings.title,
+        middleware=[Middleware(RequestLifecycle, metrics=None)],
+        redirect_slashes=False,
+        openapi_url=None,
+    )
+    app.state.context = ServerContext(service, settings, metrics)
+    app.router.routes += health.router.routes
+    add_error_handlers(app)
+    return app
+
+
 def _middleware(settings: ServerSettings, metrics: Metrics | None) -> list[Middleware]:
     """Return the middleware, outermost first."""
     middleware = [Middleware(RequestLifecycle, metrics=metrics)]
@@ -127,7 +146,7 @@ def _middleware(settings: ServerSettings, metrics: Metrics | None) -> list[Middl
             Middleware(
                 CORSMiddleware,
                 allow_origins=list(settings.cors_origins),
-                allow_methods=["GET", "POST", "PATCH", "DELETE"],
+                allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
                 allow_headers=[
                     "authorization",
                     "content-type",
@@ -148,7 +167,7 @@ async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
     service = context.service
     await ensure_default_workspace(service.context.ledger, service.clock.now())
     # A service that is already running, such as one in a test, is neither started nor stopped here.
-    async with service if service.worker is None else nullcontext():
+    async with nullcontext() if service.is_running else service:
         with serve_metrics(context.metrics, context.settings):
             try:
                 yield

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel
 
-from statewright.api import access, automation, definitions, runs
+from statewright.api import access, automation, definitions, runs, workers
 from statewright.runs import RunStatus, StepStatus
 from statewright.server.http.representation import Representation
 
@@ -110,6 +110,18 @@ SPENDING: Final = Representation(
     limits=lambda report: None if report.limits is None else SPENDING_LIMITS.encode(report.limits),
 )
 
+# -- workers and queues
+
+WORKER: Final = Representation(
+    workers.Worker,
+    "WorkerShown",
+    **{
+        name: f"worker.{name}"
+        for name in ("id", "host", "pid", "capacity", "queues", "versions", "started_at", "until")
+    },
+)
+QUEUE: Final = Representation(workers.Queue, "QueueShown")
+
 
 # -- the health of the service
 
@@ -122,7 +134,7 @@ class Checks(BaseModel):
     writes: access.CheckResult
     """`ok` if the database accepted a write within the last few seconds."""
     queue: access.CheckResult
-    """`ok` if the worker of this process is running."""
+    """`ok` if the service of this process is running, with or without a worker."""
 
 
 HEALTH: Final = Representation(access.Health, "Health", {"checks": Checks})

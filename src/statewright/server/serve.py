@@ -10,7 +10,7 @@ import signal
 import socket
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -26,17 +26,28 @@ if TYPE_CHECKING:
 class _Server(uvicorn.Server):
     """A server that ends streams and long waits before it waits for open requests to complete."""
 
-    def __init__(self, config: uvicorn.Config, context: ServerContext) -> None:
+    def __init__(self, config: uvicorn.Config, context: ServerContext, *, handles_signals: bool) -> None:
         super().__init__(config)
         self._context = context
+        self._handles_signals = handles_signals
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        with super().capture_signals() if self._handles_signals else nullcontext():
+            yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._context.shutdown.begin()
         await super().shutdown(sockets)
 
 
-def create_server(app: FastAPI, settings: ServerSettings | None = None) -> uvicorn.Server:
-    """Create a server for the application. Start it with `server.run()`, or `await server.serve()`."""
+def create_server(
+    app: FastAPI, settings: ServerSettings | None = None, *, handles_signals: bool = True
+) -> uvicorn.Server:
+    """Create a server for the application. Start it with `server.run()`, or `await server.serve()`.
+
+    Unless it handles signals, it runs until its `should_exit` is set.
+    """
     context: ServerContext = app.state.context
     settings = settings or context.settings
     config = uvicorn.Config(
@@ -51,7 +62,7 @@ def create_server(app: FastAPI, settings: ServerSettings | None = None) -> uvico
         timeout_keep_alive=settings.keep_alive,  # pyright: ignore[reportArgumentType]  # passed to call_later
         timeout_graceful_shutdown=max(1, round(settings.drain_timeout)),
     )
-    return _Server(config, context)
+    return _Server(config, context, handles_signals=handles_signals)
 
 
 def serve(app: FastAPI, *, settings: ServerSettings | None = None) -> None:

@@ -98,7 +98,13 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         """The settings of webhooks: delivery and allowed addresses."""
         self._background = Background(self._background_tasks(), context.clock)
         self._thread = LoopThread("statewright-service")
+        self.is_running = False
+        """True from `start_working` until the end of `stop`, with or without a worker."""
+        self._is_stopping = False
         self._worker_future: Future[None] | None = None
+        self._draining_worker: RunWorker | None = None
+        """The worker for which `stop` is waiting."""
+        self._must_hurry = False
         self._stop_listening: Callable[[], None] = lambda: None
 
     def _background_tasks(self) -> list[BackgroundTask]:
@@ -127,12 +133,26 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         return self.context.hub
 
     async def start_working(self) -> None:
-        """Store the definitions of served graphs, and begin to advance runs."""
+        """Store the definitions of served graphs, and begin to advance runs.
+
+        Without the setting `works`, no runs are advanced, but schedules, webhooks and deadlines are attended to.
+        """
         context = self.context
         for definition in context.catalog.to_records(context.now()):
             with suppress(DuplicateRecord):
                 await aresolve(context.ledger.write([Insert(definition)]))
         await context.spending.warn_of_unknown_workspaces()
+        context.wake_background = self._background.wake
+        if context.bell is not None:
+            self._stop_listening = context.bell.listen(self._on_ring)
+        self.is_running = True
+        self._thread.start()
+        if context.settings.works:
+            self._start_worker()
+        self._thread.submit(self._background.start()).result()
+
+    def _start_worker(self) -> None:
+        context = self.context
         worker = RunWorker(
             context.ledger,
             context.clock,
@@ -141,14 +161,9 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
             [definition.id for definition in context.catalog.to_records(context.now())],
             self.starter.failure_handler_changes,
         )
-        context.wake_worker, context.wake_background = worker.wake, self._background.wake
-        if context.bell is not None:
-            self._stop_listening = context.bell.listen(self._on_ring)
-        context.attempt_at = worker.attempt_at
+        context.wake_worker, context.attempt_at = worker.wake, worker.attempt_at
         self.worker = worker
-        self._thread.start()
         self._worker_future = self._thread.submit(worker.work())
-        self._thread.submit(self._background.start()).result()
 
     def _on_ring(self, kind: Ring) -> None:
         """Look at once for what another process has written. Called on the thread of the bell."""
@@ -170,16 +185,26 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         Steps that are still running after `seconds` (by default the setting `drain`) are cancelled. Steps that ignore
         the cancellation are abandoned after at most ten more seconds.
         """
-        worker, worker_future = self.worker, self._worker_future
-        if worker is None or worker_future is None:
+        if not self.is_running or self._is_stopping:
             return
-        self.worker = None
+        self._is_stopping = True
+        worker, self.worker = self.worker, None
         self._stop_listening()
         await asyncio.wrap_future(self._thread.submit(self._background.stop()))
-        await asyncio.wrap_future(self._thread.submit(worker.drain(seconds)))
-        with suppress(Exception):  # a failure of the worker does not prevent the shutdown
-            await asyncio.wrap_future(worker_future)
+        if worker is not None and self._worker_future is not None:
+            self._draining_worker = worker
+            await asyncio.wrap_future(self._thread.submit(worker.drain(0 if self._must_hurry else seconds)))
+            with suppress(Exception):  # a failure of the worker does not prevent the shutdown
+                await asyncio.wrap_future(self._worker_future)
+            self._draining_worker = None
         await asyncio.to_thread(self._thread.stop)
+        self.is_running = self._is_stopping = self._must_hurry = False
+
+    def hurry(self) -> None:
+        """Cancel the steps for which a `stop` in progress waits. Returns at once; call it on the loop of `stop`."""
+        self._must_hurry = True
+        if self._draining_worker is not None:
+            self._thread.submit(self._draining_worker.drain(0))
 
     async def __aenter__(self) -> Self:
         await self.start_working()

@@ -58,6 +58,8 @@ LISTS = [
     ("threads", "history", "RUN", "--database", "runs.db"),
     ("keys", "ls", "--database", "runs.db"),
     ("workspaces", "ls", "--database", "runs.db"),
+    ("workers", "ls", "--database", "runs.db"),
+    ("queues", "ls", "--database", "runs.db"),
 ]
 
 

@@ -11,6 +11,9 @@ import pytest
 from tests.postgres_server import execute, new_schema_url, shared_server, shared_url
 from tests.unit.cli.conftest import Command, CommandResult
 
+from statewright.cli.serve.server import ServerLocation, open_service
+from statewright.project import Project
+from statewright.service import Catalog, ServiceSettings
 from statewright.storage.locations import parse_postgres_url
 from statewright.storage.open import has_tables, open_database
 
@@ -118,6 +121,15 @@ def test_the_database_of_a_project_may_be_a_server(
     (folder / "statewright.toml").write_text(f'[serve]\ndatabase = "{url}"\n', encoding="utf-8")
     assert call("keys", "create", "me").code == 0
     assert "me" in call("keys", "ls", "--database", url).out
+
+
+@pytest.mark.parametrize(("parameter", "has_bell"), [("", True), ("&prepare=false", False)])
+def test_a_service_has_the_bell_of_its_server_unless_there_is_a_pooler(
+    folder: Path, url: str, parameter: str, has_bell: bool
+) -> None:
+    location = ServerLocation(host="127.0.0.1", port=0, database=parse_postgres_url(url + parameter))
+    with open_service(Project(folder), Catalog(), location, ServiceSettings()) as service:
+        assert (service.context.bell is not None) == has_bell
 
 
 def test_the_server_is_checked(call: Command, thread: str, url: str) -> None:

@@ -11,9 +11,9 @@ from tests.unit.server.serving import Api, catalog, two_workspaces
 from statewright import START, Runtime, StateGraph, interrupt
 from statewright.runtime.tasks.approval import request_approval
 from statewright.service import Service
-from statewright.service.access import ADMIN, METRICS, SCOPES
+from statewright.service.access import ADMIN, OPERATOR_SCOPES, SCOPES
 
-OTHER_SCOPES: Final = [scope for scope in SCOPES if scope not in ("approvals:decide", METRICS, ADMIN)]
+OTHER_SCOPES: Final = [scope for scope in SCOPES if scope not in ("approvals:decide", *OPERATOR_SCOPES, ADMIN)]
 DECISION: Final = {"decision": "approved", "decidedBy": "the boss"}
 """The body of a decision."""
 TOOL: Final = {"kind": "approval", "tool": "delete", "arguments": {}, "tool_call_id": "c1"}
@@ -106,6 +106,9 @@ class WaitingRun:
             ("PATCH", "/workspaces/{id}"): [{}],
             ("POST", "/api-keys"): [{"name": "more", "scopes": ["approvals:decide"]}, {"name": "all"}],
             ("DELETE", "/api-keys/{id}"): [None],
+            ("POST", "/workers/{id}/drain"): [None],
+            ("PUT", "/queues/{id}"): [{}],
+            ("DELETE", "/queues/{id}"): [None],
         }
 
 

@@ -223,6 +223,49 @@ async def test_a_stopping_service_claims_no_runs_and_releases_its_own(storage: S
             assert (await other.wait(WS, item.id, TIMEOUT)).output == {"first": 1, "answer": "held"}
 
 
+@pytest.mark.parametrize("is_stopping", [True, False])
+async def test_a_service_in_a_hurry_cancels_steps_and_releases_their_runs(storage: Storage, is_stopping: bool) -> None:
+    begun, holds = asyncio.Event(), [True]
+    loop = asyncio.get_running_loop()
+
+    async def hold(state: State) -> State:
+        loop.call_soon_threadsafe(begun.set)
+        await asyncio.sleep(TIMEOUT * holds[0])
+        return {"answer": "held"}
+
+    service = create_service(storage, build_graph("g", hold, first))
+    await service.start_working()
+    run = (await service.start(WS, StartRun(graph="g"))).run
+    await asyncio.wait_for(begun.wait(), TIMEOUT)
+    worker = service.worker
+    assert worker is not None
+    stopping = asyncio.create_task(service.stop(2 * TIMEOUT))
+    while is_stopping and not all(attempt._control.drain_reason for attempt in worker._attempts.values()):
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0)
+    service.hurry()
+    await asyncio.wait_for(stopping, TIMEOUT)
+    released = await service.run(WS, run.id)
+    assert (released.status, released.claim, await aresolve(storage[0].count(Worker))) == (RunStatus.RUNNING, None, 0)
+    holds[0] = False
+    async with service:  # it takes its time again
+        assert (await service.wait(WS, run.id, TIMEOUT)).output == {"first": 1, "answer": "held"}
+
+
+async def test_a_service_that_does_not_work_leaves_its_runs_to_others(storage: Storage) -> None:
+    graph = build_graph("g", first)
+    catalog = Catalog()
+    catalog.serve("g", graph)
+    settings = ServiceSettings(works=False, look_every=0.05)
+    async with Service(catalog, ledger=storage[0], saver=storage[1], settings=settings) as front:
+        run = (await front.start(WS, StartRun(graph="g"))).run
+        assert (front.is_running, front.worker, await aresolve(storage[0].count(Worker))) == (True, None, 0)
+        assert (await front.run(WS, run.id)).status is RunStatus.PENDING
+        async with run_service(storage, graph):
+            assert (await front.wait(WS, run.id, TIMEOUT)).output == {"first": 1}
+    assert front.is_running is False
+
+
 async def test_a_service_can_be_started_again(storage: Storage) -> None:
     service = create_service(storage, build_graph("g", first))
     for _ in range(2):

@@ -77,6 +77,9 @@ def _print_run(run: RunWithSteps) -> None:
         "thread": run.thread_id if run.thread_id != run.id else None,
         "source": run.source,
         "tags": ", ".join(run.tags),
+        "queue": run.queue,
+        "priority": run.priority,
+        "losses": f"{run.losses} workers were lost with it" if run.losses else None,
         "created": format_optional_instant(run.created_at),
         "started": format_optional_instant(run.started_at),
         "ended": format_optional_instant(ended_at),
@@ -139,6 +142,9 @@ def ls(
         list[str] | None,
         typer.Option("--metadata", metavar="NAME=VALUE", help="Only runs with this metadata. Repeatable."),
     ] = None,
+    dead: Annotated[
+        bool, typer.Option("--dead", help="Only runs that were set aside, because they lost worker after worker.")
+    ] = False,
     limit: LimitOption = 20,
     json: JsonOption = False,
     url: UrlOption = None,
@@ -149,6 +155,7 @@ def ls(
         "graph": graph,
         "tags": tag or [],
         "metadata": read_metadata(metadata or ()),
+        "dead": dead or None,
     }
     with open_client(url) as client:
         if limit <= MAX_PAGE_SIZE:  # a single page, no larger than needed

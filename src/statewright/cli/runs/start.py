@@ -44,6 +44,20 @@ def start(
         float | None,
         typer.Option("--timeout", metavar="SECONDS", min=0, help="Fail the run if it takes longer than this."),
     ] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option("--queue", metavar="NAME", help="The queue of the run. Default: that of its tags or its graph."),
+    ] = None,
+    priority: Annotated[
+        int | None,
+        typer.Option(
+            "--priority",
+            metavar="N",
+            min=-1000,
+            max=1000,
+            help="Runs with the lowest number begin first. Default: 0.",
+        ),
+    ] = None,
     tag: Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag of the run. Repeatable.")] = None,
     metadata: Annotated[
         list[str] | None,
@@ -60,6 +74,8 @@ def start(
         "idempotency_key": idempotency_key,
         "thread_id": thread,
         "timeout": timeout,
+        "queue": queue,
+        "priority": priority,
         "tags": tag or None,
         "metadata": read_metadata(metadata or ()) or None,
     }

@@ -118,6 +118,7 @@ class _CatalogBuilder:
                 description=entry.description or "",
                 version=entry.version,
                 on_failure=entry.on_failure,
+                queue=entry.queue,
             )
 
     def _import_module(self, module_name: str) -> ModuleType:
@@ -130,7 +131,7 @@ class _CatalogBuilder:
             if entry.description is not None:
                 raise UsageError(f"{file.name} has its own description. Remove the one in the project file.")
             definition = read_definition(file.read_bytes(), source=str(file))
-            self._catalog.serve_steps(definition, name=entry.name, on_failure=entry.on_failure)
+            self._catalog.serve_steps(definition, name=entry.name, on_failure=entry.on_failure, queue=entry.queue)
             return
         from statewright.workflow.states import load_workflow
         from statewright.workflow.states.resources.missing import find_missing_resources
@@ -141,7 +142,9 @@ class _CatalogBuilder:
             warn(f"warning: {file}: {warning}")
         text = file.read_text(encoding="utf-8")
         description = entry.description or ""
-        self._catalog.serve_states(text, name=entry.name, description=description, on_failure=entry.on_failure)
+        self._catalog.serve_states(
+            text, name=entry.name, description=description, on_failure=entry.on_failure, queue=entry.queue
+        )
 
     def _find_unknown_graphs(self) -> Iterator[Problem]:
         """Yield a problem for each `on_failure` that names an unknown graph."""

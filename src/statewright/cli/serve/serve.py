@@ -28,6 +28,7 @@ from statewright.cli.serve.server import (
     run_server,
 )
 from statewright.cli.serve.sockets import ParentLink, open_listening_socket, socket_url
+from statewright.cli.workers.queue_names import QueuesOption, describe_queues, read_queue_names
 from statewright.cli.workflow.models import Models, read_models
 from statewright.observe import configure_logging
 from statewright.project import Project, load_project
@@ -99,12 +100,22 @@ def serve(
             help=f"The environment variable that holds the admin token. Default: {ADMIN_TOKEN_VARIABLE}.",
         ),
     ] = None,
+    queues: QueuesOption = None,
+    no_work: Annotated[
+        bool,
+        typer.Option(
+            "--no-work", help="Only answer requests, and leave the runs to processes of `statewright worker`."
+        ),
+    ] = False,
     log_format: Annotated[
         Literal["json", "console"], typer.Option("--log-format", help="The format of the log: JSON lines, or text.")
     ] = "json",
 ) -> None:
     """Serve the graphs of a project or of one file in production, until SIGTERM. Needs the extra `server`."""
     require_libraries()
+    queue_names = read_queue_names(queues)
+    if no_work and queue_names is not None:
+        raise UsageError("With --no-work, the server advances no runs, so it cannot have --queues. Remove one of them.")
     models = options.read_models()
     project = select_project(target)
     location = options.resolve_location(project)
@@ -121,13 +132,20 @@ def serve(
         configure_logging(log_format, loggers=("statewright", "uvicorn")),
     ):
         catalog = build_catalog(project, models)
-        fields = {"url": socket_url(listening), "graphs": [served.name for served in catalog.served], "auth": auth}
+        service_settings = replace(build_service_settings(project), works=not no_work)
+        service_settings = replace(service_settings, queues=queue_names or service_settings.queues)
+        fields = {
+            "url": socket_url(listening),
+            "graphs": [served.name for served in catalog.served],
+            "auth": auth,
+            "queues": describe_queues(service_settings),
+        }
         logger.info("The server is listening.", extra=fields)
         if auth == "keys" and not _database_has_keys(location):
             logger.warning(
                 "No API key exists yet, and every request needs one.", extra={"create_with": _key_command(location)}
             )
-        has_started = run_server(project, catalog, location, settings, build_service_settings(project), listening)
+        has_started = run_server(project, catalog, location, settings, service_settings, listening)
         logger.info("The server has stopped.")
     if not has_started:
         raise SystemExit(FAILED)

@@ -6,18 +6,20 @@ import asyncio
 import logging
 import os
 import socket
+from collections import Counter
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from statewright.async_futures import aresolve
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DATABASE_VARIABLE, MEMORY, DatabaseOptions
 from statewright.cli.db.database import locate_database, open_or_create_saver
 from statewright.clock import SystemClock
-from statewright.futures import resolve
+from statewright.futures import drive, resolve
 from statewright.observe import LogCapture, Metrics, Redactor, tracing_from_environment
 from statewright.project import Project, Serving
 from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger, Run
@@ -26,6 +28,8 @@ from statewright.server.settings import Auth, is_loopback
 from statewright.service import Catalog, Service, ServiceSettings, SpendingLimits
 from statewright.service.access import is_valid_key
 from statewright.service.access.workspaces import change_workspace, ensure_default_workspace
+from statewright.service.operations.queues import change_queue, report_queues
+from statewright.service.operations.workers import WorkerStatus, report_workers
 from statewright.service.webhooks import WebhookSettings
 from statewright.storage.checkpoints.saver import DatabaseSaver
 from statewright.storage.locations import Location
@@ -90,7 +94,7 @@ def open_storage(
 
 def build_service_settings(project: Project) -> ServiceSettings:
     """Build the settings of the service from the project."""
-    return ServiceSettings(**_settings_of(project.serving, ServiceSettings))
+    return ServiceSettings(**_settings_of(project.serving, ServiceSettings), queues_by_tag=project.queues_by_tag)
 
 
 def build_spending_limits(project: Project) -> dict[str, SpendingLimits]:
@@ -122,10 +126,76 @@ async def prepare_default_workspace(ledger: Ledger, project: Project) -> None:
         await change_workspace(ledger, DEFAULT_WORKSPACE, {"retention_days": days})
 
 
+async def apply_queue_limits(ledger: Ledger, project: Project) -> None:
+    """Write the limits of the queues in the project to the ledger.
+
+    A queue gets exactly the limits of its table. Queues without a table keep theirs, which may have been set by
+    `statewright queues set`, or by the project file of another process.
+    """
+    for name, queue in project.queues.items():
+        limits = {"max_running": queue.max_running, "starts_per_minute": queue.starts_per_minute}
+        await change_queue(ledger, name, limits)
+
+
 async def has_keys(ledger: Ledger) -> bool:
     """Return True if an API key exists that is neither revoked nor expired."""
     now = SystemClock().now()
     return any(is_valid_key(key, now) for key in await aresolve(ledger.find(ApiKey)))
+
+
+@contextmanager
+def open_service(
+    project: Project,
+    catalog: Catalog,
+    location: ServerLocation,
+    settings: ServiceSettings,
+    metrics: Metrics | None = None,
+) -> Generator[Service]:
+    """Open the database of a project, and yield the service of a process, which is not running yet."""
+    with (
+        open_storage(location) as (saver, ledger, store),
+        LogCapture(level=logging.INFO) as logs,
+        tracing_from_environment() as tracing,
+    ):
+        asyncio.run(_prepare(ledger, project))
+        if metrics is not None:
+            _report_ledger(metrics, ledger)
+        yield Service(
+            catalog,
+            ledger=ledger,
+            saver=saver,
+            store=store,
+            settings=settings,
+            spending_limits=build_spending_limits(project),
+            webhooks=WebhookSettings(allow_hosts=project.serving.webhook_hosts),
+            instruments=[instrument for instrument in (metrics, tracing) if instrument is not None],
+            logs=logs,
+            redact=Redactor().value,
+            meter=metrics,
+            bell=getattr(saver.database, "bell", None),
+        )
+
+
+async def _prepare(ledger: Ledger, project: Project) -> None:
+    await prepare_default_workspace(ledger, project)
+    await apply_queue_limits(ledger, project)
+
+
+def _report_ledger(metrics: Metrics, ledger: Ledger) -> None:
+    """Let metrics report the runs, workers and queues of a ledger."""
+    clock = SystemClock()
+    metrics.count_runs_by(lambda: _runs_by_status(ledger))
+    metrics.count_workers_by(lambda: _workers_by_status(ledger, clock.now()))
+    metrics.report_queues(lambda: drive(report_queues(ledger, clock.now())))
+
+
+def _runs_by_status(ledger: Ledger) -> dict[str, int]:
+    return {str(group.key[0]): group.size for group in resolve(ledger.groups(Run, ["status"]))}
+
+
+def _workers_by_status(ledger: Ledger, now: datetime) -> dict[str, int]:
+    counts = Counter(report.status for report in drive(report_workers(ledger, now)))
+    return {status: counts[status] for status in get_args(WorkerStatus)}
 
 
 def run_server(
@@ -139,33 +209,9 @@ def run_server(
     """Serve on a socket until SIGTERM or SIGINT, then shut down cleanly. Return False if the server could not start."""
     from statewright.server.serve import create_server, ignore_repeated_signals
 
-    metrics, webhooks = Metrics(), WebhookSettings(allow_hosts=project.serving.webhook_hosts)
-    with (
-        open_storage(location) as (saver, ledger, store),
-        LogCapture(level=logging.INFO) as logs,
-        tracing_from_environment() as tracing,
-    ):
-        asyncio.run(prepare_default_workspace(ledger, project))
-        metrics.count_runs_by(lambda: _runs_by_status(ledger))
-        service = Service(
-            catalog,
-            ledger=ledger,
-            saver=saver,
-            store=store,
-            settings=service_settings,
-            spending_limits=build_spending_limits(project),
-            webhooks=webhooks,
-            instruments=[metrics, *([tracing] if tracing is not None else [])],
-            logs=logs,
-            redact=Redactor().value,
-            meter=metrics,
-        )
-        app = create_app(service, settings=settings, metrics=metrics, webhooks=webhooks)
-        server = create_server(app, settings)
+    metrics = Metrics()
+    with open_service(project, catalog, location, service_settings, metrics) as service:
+        server = create_server(create_app(service, settings=settings, metrics=metrics), settings)
         with ignore_repeated_signals():
             server.run(sockets=[listening])
         return server.started
-
-
-def _runs_by_status(ledger: Ledger) -> dict[str, int]:
-    return {str(group.key[0]): group.size for group in resolve(ledger.groups(Run, ["status"]))}

@@ -47,6 +47,10 @@ class StartOptions(TypedDict, total=False):
     metadata: Mapping[str, Any]
     concurrency_key: str | None
     concurrency_limit: int | None
+    queue: str | None
+    """The queue from which workers claim the run; by default that of its tags or of its graph."""
+    priority: int
+    """Of the due runs of a queue, those with the lowest number begin first; 0 by default."""
     recursion_limit: int | None
     max_concurrency: int | None
     durability: Literal["sync", "async"] | None
@@ -67,6 +71,8 @@ class RunFilter(TypedDict, total=False):
     thread_id: str | None
     parent_id: str | None
     idempotency_key: str | None
+    dead: bool
+    """True for runs that were set aside, because worker after worker was lost while it advanced them."""
     tags: Sequence[str]
     """The run has all of these tags."""
     metadata: Mapping[str, str]

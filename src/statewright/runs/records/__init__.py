@@ -13,6 +13,7 @@ from statewright.runs.records.run import (
     StepRun,
     Wait,
     Worker,
+    is_queue_name,
 )
 from statewright.runs.records.workspace import (
     ApiKey,
@@ -81,4 +82,5 @@ __all__ = [
     "Worker",
     "Workspace",
     "columns_of",
+    "is_queue_name",
 ]

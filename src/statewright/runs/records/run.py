@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Final
@@ -11,6 +12,12 @@ from statewright.runs.status import RunStatus, StepStatus
 
 DEFAULT_QUEUE: Final = "default"
 """The queue of runs that name none."""
+_QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,63}")
+
+
+def is_queue_name(name: str) -> bool:
+    """Return whether a queue may have a name: 1 to 63 ASCII letters, digits, hyphens, dots and underscores."""
+    return _QUEUE_NAME.fullmatch(name) is not None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from statewright.errors import Forbidden, Unauthorized
 from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger
 from statewright.server.context.server_context import ServerContext, server_context_of
-from statewright.service.access import METRICS, check_scope
+from statewright.service.access import METRICS, OPERATOR_SCOPES, check_scope
 
 if TYPE_CHECKING:
     from statewright.service import Service
@@ -56,6 +56,8 @@ async def authorize(request: Request, scope: str) -> Caller:
         _check_admin_token(request, context)
         return Caller(context, DEFAULT_WORKSPACE)
     if (scope == METRICS and _may_read_metrics_without_key(request, context)) or context.settings.auth == "none":
+        return Caller(context, DEFAULT_WORKSPACE)
+    if scope in OPERATOR_SCOPES and _has_admin_token(request, context):
         return Caller(context, DEFAULT_WORKSPACE)
     key = await context.key_ring.find(_api_key_of(request), context.service.clock.now())
     check_scope(key, scope)

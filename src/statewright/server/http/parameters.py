@@ -114,6 +114,9 @@ async def _run_query(
     thread_id: Annotated[str | None, Query(alias="threadId")] = None,
     parent_id: Annotated[str | None, Query(alias="parentId")] = None,
     idempotency_key: Annotated[str | None, Query(alias="idempotencyKey")] = None,
+    dead: Annotated[
+        bool, Query(description="Only runs that were set aside, because worker after worker was lost with them.")
+    ] = False,
     tags: Tags = None,
     created_from: Annotated[Instant | None, Query(alias="createdFrom")] = None,
     created_to: Annotated[Instant | None, Query(alias="createdTo", description="Created before this instant.")] = None,
@@ -125,6 +128,7 @@ async def _run_query(
         thread_id=thread_id,
         parent_id=parent_id,
         idempotency_key=idempotency_key,
+        dead=dead,
         tags=tags or (),
         metadata=_parse_metadata(request),
         created_from=created_from,

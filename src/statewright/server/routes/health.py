@@ -27,7 +27,7 @@ async def health(request: Request) -> Response:
     checks = {
         "database": await _check_database(context),
         "writes": "ok" if await context.write_probe.succeeds() else "failing",
-        "queue": "ok" if context.service.worker is not None else "failing",
+        "queue": "ok" if context.service.is_running else "failing",
     }
     is_healthy = all(check == "ok" for check in checks.values())
     return JsonResponse({"status": "ok" if is_healthy else "failing", "checks": checks}, 200 if is_healthy else 503)
@@ -48,7 +48,7 @@ async def ready(request: Request) -> Response:
     context = server_context_of(request)
     if context.shutdown.has_begun:
         return JsonResponse({"status": "stopping"}, 503)
-    if context.service.worker is None:
+    if not context.service.is_running:
         return JsonResponse({"status": "starting"}, 503)
     return JsonResponse({"status": "ready"})
 

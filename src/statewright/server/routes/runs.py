@@ -26,6 +26,7 @@ from statewright.server.http.parameters import (
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import RUN, RUN_IDS, RUN_WITH_STEPS, STARTED_RUN, STEP
 from statewright.service import RunFilter, Started, StartRun
+from statewright.service.operations.starting import MAX_PRIORITY
 
 router = APIRouter(prefix="/api/v1/workflow-runs", route_class=StrictRoute, tags=["workflow-runs"])
 Wait = Annotated[
@@ -37,6 +38,7 @@ MAX_TIMEOUT: Final = 10 * 366 * 86_400
 """The maximum `timeout` of a run, in seconds: ten years."""
 ThreadName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f\x7f]+$")]
 """A thread id that can be one segment of a URL path."""
+QueueName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9_.-]+$")]
 
 
 # -- bodies
@@ -71,6 +73,10 @@ class StartRunBody(WorkflowBody):
     concurrency_key: Name | None = None
     concurrency_limit: int | None = Field(default=None, ge=1, le=100_000)
     """The maximum number of concurrent runs with the same concurrency key."""
+    queue: QueueName | None = None
+    """The queue from which workers claim the run; by default that of its tags or of its graph."""
+    priority: int = Field(default=0, ge=-MAX_PRIORITY, le=MAX_PRIORITY)
+    """Of the due runs of a queue, those with the lowest number begin first."""
     settings: RunSettings = RunSettings()
 
     @model_validator(mode="after")
@@ -95,6 +101,8 @@ class FilterBody(Body):
     thread_id: Name | None = None
     idempotency_key: Name | None = None
     parent_id: Name | None = None
+    dead: bool = False
+    """True for only the runs that were set aside, because worker after worker was lost while it advanced them."""
     tags: list[Tag] = Field(default_factory=list[str], max_length=50)
     metadata: dict[str, str] = Field(default_factory=dict[str, str], max_length=50)
     created_from: Instant | None = None

@@ -3,7 +3,10 @@
 from statewright.service.access.keys import (
     ADMIN,
     METRICS,
+    OPERATOR_SCOPES,
     SCOPES,
+    WORKERS_MANAGE,
+    WORKERS_READ,
     KeyRing,
     check_scope,
     count_keys,
@@ -17,7 +20,10 @@ from statewright.service.access.keys import (
 __all__ = [
     "ADMIN",
     "METRICS",
+    "OPERATOR_SCOPES",
     "SCOPES",
+    "WORKERS_MANAGE",
+    "WORKERS_READ",
     "KeyRing",
     "check_scope",
     "count_keys",

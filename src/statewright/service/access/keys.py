@@ -22,6 +22,10 @@ ADMIN: Final = "admin"
 """Full access to the workspace of the key, and to nothing else."""
 METRICS: Final = "metrics:read"
 """Read access to the metrics of the whole service."""
+WORKERS_READ: Final = "workers:read"
+"""Read access to the workers and the queues of the whole service."""
+WORKERS_MANAGE: Final = "workers:manage"
+"""Draining workers, and setting the limits of queues, which concern all workspaces."""
 SCOPES: Final = (
     "runs:read",
     "runs:write",
@@ -35,15 +39,17 @@ SCOPES: Final = (
     "keys:manage",
     "events:send",
     METRICS,
+    WORKERS_READ,
+    WORKERS_MANAGE,
     ADMIN,
 )
-_OPERATOR_SCOPES: Final = (METRICS,)
+OPERATOR_SCOPES: Final = (METRICS, WORKERS_READ, WORKERS_MANAGE)
 """Scopes that extend beyond one workspace; `admin` does not include them."""
 
 
 def check_scope(key: ApiKey, scope: str) -> None:
     """Raise Forbidden unless a key has a scope."""
-    if scope not in key.scopes and (ADMIN not in key.scopes or scope in _OPERATOR_SCOPES):
+    if scope not in key.scopes and (ADMIN not in key.scopes or scope in OPERATOR_SCOPES):
         raise Forbidden(
             f"The key {key.name!r} ({key.prefix}...) lacks the scope {scope!r}; it has {', '.join(key.scopes)}. "
             f"Use a key with that scope."

@@ -79,18 +79,30 @@ class Catalog:
         description: str = "",
         version: str | None = None,
         on_failure: str | None = None,
+        queue: str | None = None,
     ) -> Served:
         """Serve a graph, an agent or a network under a name. Raises InvalidConfig for a name that is already in use.
 
-        The version is derived from the topology of the graph if neither `version` nor the graph names one.
+        The version is derived from the topology of the graph if neither `version` nor the graph names one. `queue` is
+        the queue of its runs, unless a request or a tag names another one.
         """
         app = _compile(graph)
         version = version or app.graph.version or digest("topology", app.get_graph().draw_mermaid())[:12]
         return self._add(
-            Served(name=name, kind="graph", app=app, version=version, description=description, on_failure=on_failure)
+            Served(
+                name=name,
+                kind="graph",
+                app=app,
+                version=version,
+                description=description,
+                on_failure=on_failure,
+                queue=queue or DEFAULT_QUEUE,
+            )
         )
 
-    def serve_steps(self, document: Any, *, name: str | None = None, on_failure: str | None = None) -> Served:
+    def serve_steps(
+        self, document: Any, *, name: str | None = None, on_failure: str | None = None, queue: str | None = None
+    ) -> Served:
         """Serve a workflow in JSON. Raises WorkflowError with all its problems."""
         definition = document if isinstance(document, Definition) else read_definition(document)
         app = self.compile_steps(definition)
@@ -103,10 +115,13 @@ class Catalog:
                 description=definition.description,
                 body=definition.to_json(),
                 on_failure=on_failure,
+                queue=queue or DEFAULT_QUEUE,
             )
         )
 
-    def serve_states(self, text: str, *, name: str, description: str = "", on_failure: str | None = None) -> Served:
+    def serve_states(
+        self, text: str, *, name: str, description: str = "", on_failure: str | None = None, queue: str | None = None
+    ) -> Served:
         """Serve a workflow in YAML, given as text. Raises WorkflowError with all its problems."""
         return self._add(
             Served(
@@ -117,6 +132,7 @@ class Catalog:
                 description=description,
                 body={"yaml": text},
                 on_failure=on_failure,
+                queue=queue or DEFAULT_QUEUE,
             )
         )
 

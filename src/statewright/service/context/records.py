@@ -104,6 +104,11 @@ def others_on_thread(run: Run) -> list[Condition]:
     return [*same_thread, Condition("id", "!=", run.id), Condition("status", "in", UNFINISHED)]
 
 
+SET_ASIDE: Final = (Condition("status", "=", RunStatus.FAILED), Condition("losses", ">", 0))
+"""Match the runs that were set aside, because worker after worker was lost while it advanced them. Runs that fail for
+another reason have no losses."""
+
+
 def filter_conditions(workspace_id: str, filters: RunFilter) -> list[Condition]:
     """Return the conditions for a filter of runs. Raises InvalidRequest for too many tags and metadata entries."""
     names = ("graph", "definition_id", "thread_id", "idempotency_key", "parent_id")
@@ -111,6 +116,8 @@ def filter_conditions(workspace_id: str, filters: RunFilter) -> list[Condition]:
     conditions = where(workspace_id=workspace_id, **values)
     if filters.status:
         conditions.append(Condition("status", "in", list(filters.status)))
+    if filters.dead:
+        conditions += SET_ASIDE
     if filters.created_from is not None:
         conditions.append(Condition("created_at", ">=", filters.created_from))
     if filters.created_to is not None:

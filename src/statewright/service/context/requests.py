@@ -62,6 +62,8 @@ class RunFilter:
     thread_id: str | None = None
     idempotency_key: str | None = None
     parent_id: str | None = None
+    dead: bool = False
+    """True for only those runs that have failed because they lost worker after worker."""
     tags: Sequence[str] = ()
     """Tags that the run must have."""
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])

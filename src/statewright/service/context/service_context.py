@@ -36,6 +36,10 @@ class ServiceSettings:
     may be what ends their processes."""
     queues: Sequence[str] | None = None
     """The queues that this process serves; None for all."""
+    queues_by_tag: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The queue of runs with a tag, by tag, unless the request for a run names a queue."""
+    works: bool = True
+    """False for a process that only starts and reads runs, and leaves them to the workers of other processes."""
     look_every: float = 1.0
     """Seconds between polls for work that this process was not notified of."""
     drain: float = 20.0

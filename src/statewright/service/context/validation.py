@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from statewright.data.problems import describe_kind
 from statewright.errors import InvalidRequest, suggestion
+from statewright.runs import is_queue_name
 
 MAX_NAME_LENGTH: Final = 200
 """In characters."""
@@ -58,6 +59,15 @@ def validate_bool(value: Any, subject: str) -> bool:
     if not isinstance(value, bool):
         raise InvalidRequest(f"{subject} must be true or false, not {value!r}.")
     return value
+
+
+def validate_queue_name(name: str) -> str:
+    """Check that a queue may have a name, and return it."""
+    if not is_queue_name(name):
+        raise InvalidRequest(
+            f"The queue {name!r} is not valid: use 1 to 63 letters, digits, hyphens, dots and underscores."
+        )
+    return name
 
 
 def validate_limit(value: Any, subject: str, *, maximum: int = 1_000_000) -> int | None:

@@ -34,7 +34,7 @@ class LaunchOperations(ControlOperations):
         super().__init__(context)
         self.starter = Starter(context)
         self.worker: RunWorker | None = None
-        """The worker of this process; None while the service is not working."""
+        """The worker of this process; None while the service does not advance runs."""
 
     async def start(self, workspace_id: str, request: StartRun) -> Started:
         """Start a run, or return the one that was started with the same idempotency key.

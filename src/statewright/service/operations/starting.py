@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -34,7 +33,7 @@ from statewright.service.catalog.catalog import PROJECT
 from statewright.service.context.records import MAX_LABELS, entries_as_text, find_first, others_on_thread
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext, ServiceSettings
-from statewright.service.context.validation import validate_choice
+from statewright.service.context.validation import validate_choice, validate_queue_name
 from statewright.service.engine.completion import Ending
 from statewright.service.operations.control import Cancellation
 
@@ -44,8 +43,8 @@ _MAX_KEY_LENGTH: Final = 255
 _MAX_TAG_LENGTH: Final = 200
 _MAX_TIMEOUT: Final = 10 * 365 * 86400
 """Seconds: ten years."""
-_QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,63}")
-_MAX_PRIORITY: Final = 1000
+MAX_PRIORITY: Final = 1000
+"""The highest priority number; the lowest is its negative."""
 _LIMIT_CACHE_SECONDS: Final = 2.0
 """How long it is cached whether a workspace or a queue has limits."""
 CancelRuns = Callable[[Sequence[Run], str], Awaitable[Cancellation]]
@@ -114,7 +113,7 @@ class Starter:
             concurrency_key=request.concurrency_key,
             concurrency_limit=request.concurrency_limit,
             sequence=request.sequence,
-            queue=request.queue or self._queue_of(definition),
+            queue=request.queue or self._queue_of(definition, request.tags),
             priority=request.priority,
             deadline_at=now + timedelta(seconds=request.timeout) if request.timeout is not None else None,
             source=request.source,
@@ -127,7 +126,12 @@ class Starter:
         )
         return run, [Insert(run), *_labels(run)]
 
-    def _queue_of(self, definition: StoredDefinition) -> str:
+    def _queue_of(self, definition: StoredDefinition, tags: Sequence[str]) -> str:
+        """Return the queue of a run that names none: that of its first tag with a queue, else that of its graph."""
+        queues = self._context.settings.queues_by_tag
+        tag = next((tag for tag in tags if tag in queues), None)
+        if tag is not None:
+            return queues[tag]
         served = self._context.catalog.get(definition.name) if definition.workspace_id == PROJECT else None
         return served.queue if served is not None else DEFAULT_QUEUE
 
@@ -260,14 +264,10 @@ def check_start(request: StartRun, settings: ServiceSettings) -> None:
         raise InvalidRequest(f"after={request.after} has no time zone. Add one, such as +00:00.")
     if request.timeout is not None and not 0 < request.timeout <= _MAX_TIMEOUT:
         raise InvalidRequest(f"The timeout must be above 0 and at most ten years; it is {request.timeout} seconds.")
-    if request.queue is not None and not _QUEUE_NAME.fullmatch(request.queue):
-        raise InvalidRequest(
-            f"The queue {request.queue!r} is not valid: use 1 to 63 letters, digits, hyphens, dots and underscores."
-        )
-    if not -_MAX_PRIORITY <= request.priority <= _MAX_PRIORITY:
-        raise InvalidRequest(
-            f"The priority must be from -{_MAX_PRIORITY} to {_MAX_PRIORITY}; it is {request.priority}."
-        )
+    if request.queue is not None:
+        validate_queue_name(request.queue)
+    if not -MAX_PRIORITY <= request.priority <= MAX_PRIORITY:
+        raise InvalidRequest(f"The priority must be from -{MAX_PRIORITY} to {MAX_PRIORITY}; it is {request.priority}.")
     if request.concurrency_limit is not None and (request.concurrency_limit < 1 or request.concurrency_key is None):
         raise InvalidRequest("A concurrencyLimit must be at least 1, and needs a concurrencyKey.")
     size = size_of(request.input)

@@ -5,12 +5,30 @@ from __future__ import annotations
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.unit.cli.conftest import Command
 
 from statewright.cli.console.failure import UsageError
 from statewright.cli.runs.start import read_metadata
+
+
+def test_the_queue_and_the_priority_are_sent_if_they_are_given(
+    folder: Path, statewright: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[dict[str, Any]] = []
+
+    def start(*arguments: Any, **options: Any) -> SimpleNamespace:
+        sent.append({name: value for name, value in options.items() if value is not None})
+        return SimpleNamespace(id="run_1", created=True)
+
+    client = SimpleNamespace(runs=SimpleNamespace(start=start))
+    monkeypatch.setattr("statewright.cli.runs.start.open_client", lambda *a, **k: nullcontext(client))
+    assert statewright("runs", "start", "double", "--queue", "gpu", "--priority", "-5").code == 0
+    assert statewright("runs", "start", "double").code == 0
+    assert sent == [{"queue": "gpu", "priority": -5}, {}]
+    assert statewright("runs", "start", "double", "--priority", 1001).code == 2
 
 
 def test_metadata_is_parsed() -> None:

@@ -45,6 +45,26 @@ def write_project(folder: Path, text: str) -> None:
     (folder / "statewright.toml").write_text(text, encoding="utf-8")
 
 
+def test_a_graph_has_the_queue_of_its_table(folder: Path) -> None:
+    (folder / "relay.yaml").write_text(STATES, encoding="utf-8")
+    (folder / "inner.json").write_text(steps("unit-greet"), encoding="utf-8")
+    (folder / "hands.py").write_text(HANDLERS, encoding="utf-8")
+    (folder / "plain.py").write_text(
+        "from statewright import START, StateGraph\n"
+        "graph = StateGraph(dict).add_node('a', lambda state: {}).add_edge(START, 'a').compile()\n",
+        encoding="utf-8",
+    )
+    write_project(
+        folder,
+        '[handlers]\nmodules = ["hands"]\n[graphs]\nother = "plain:graph"\n'
+        '[graphs.plain]\npath = "plain:graph"\nqueue = "a"\n[graphs.relay]\nfile = "relay.yaml"\nqueue = "b"\n'
+        '[graphs.inner]\nfile = "inner.json"\nqueue = "c"\n',
+    )
+    catalog = build_catalog(load_project(folder))
+    queues = {graph.name: graph.queue for graph in catalog.served}
+    assert queues == {"plain": "a", "relay": "b", "inner": "c", "other": "default"}
+
+
 def served(folder: Path, models: Models | None = None) -> dict[str, str]:
     catalog = build_catalog(load_project(folder), *([models] if models else []))
     return {graph.name: graph.kind for graph in catalog.served}

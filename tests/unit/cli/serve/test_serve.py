@@ -17,6 +17,17 @@ def test_auth_none_is_refused_beyond_loopback(flow: Path, statewright: Command) 
     assert "Use --auth keys, and create a key with: statewright keys create NAME" in result.err
 
 
+def test_a_server_that_does_not_work_has_no_queues(flow: Path, statewright: Command) -> None:
+    result = statewright("serve", "flow.py:graph", "--no-work", "--queues", "gpu")
+    assert (result.code, "With --no-work, the server advances no runs" in result.err) == (2, True)
+
+
+def test_a_name_that_no_queue_can_have_is_refused(flow: Path, statewright: Command) -> None:
+    for command in ("serve", "worker"):
+        result = statewright(command, "flow.py:graph", "--queues", "gpu,a b")
+        assert (result.code, "--queues: 'a b' is not a valid name of a queue" in result.err) == (2, True)
+
+
 def test_the_admin_token_is_read_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STATEWRIGHT_ADMIN_TOKEN", raising=False)
     assert read_admin_token(None) is None

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from statewright.async_futures import aresolve
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DatabaseOptions
 from statewright.cli.serve.server import (
     ServerLocation,
+    apply_queue_limits,
     build_server_settings,
     build_service_settings,
     build_spending_limits,
     has_keys,
+    open_service,
     prepare_default_workspace,
     resolve_location,
 )
 from statewright.clock import SystemClock
 from statewright.errors import InvalidConfig
-from statewright.project import Project, Serving
-from statewright.runs import DEFAULT_WORKSPACE, InMemoryLedger
-from statewright.service import SpendingLimits
+from statewright.futures import resolve
+from statewright.observe import Metrics
+from statewright.project import Project, QueueSettings, Serving
+from statewright.runs import DEFAULT_WORKSPACE, InMemoryLedger, Insert, Queue, Run
+from statewright.service import Catalog, ServiceSettings, SpendingLimits
 from statewright.service.access import create_key, revoke_key
 from statewright.service.access.workspaces import get_workspace
+from statewright.service.operations.queues import change_queue
 
 
 def project(**serving: object) -> Project:
@@ -73,6 +80,48 @@ def test_limits_of_the_project_apply_to_the_service_and_the_server(folder: Path)
         "none",
     )
     assert build_service_settings(project()).capacity == 100
+
+
+def test_queues_of_the_project_apply_to_the_service() -> None:
+    queues = {"gpu": QueueSettings(tags=("video", "image")), "mail": QueueSettings(tags=("mail",))}
+    configured = replace(project(queues=("gpu",), max_losses=3), queues=queues)
+    settings = build_service_settings(configured)
+    assert (settings.queues, settings.max_losses) == (("gpu",), 3)
+    assert settings.queues_by_tag == {"video": "gpu", "image": "gpu", "mail": "mail"}
+    assert (build_service_settings(project()).queues, build_service_settings(project()).max_losses) == (None, 10)
+
+
+def test_a_queue_has_exactly_the_limits_of_its_table_and_others_keep_theirs() -> None:
+    async def limits_after(configured: Project) -> dict[str, tuple[int | None, int | None]]:
+        ledger = InMemoryLedger()
+        await change_queue(ledger, "gpu", {"max_running": 9, "starts_per_minute": 90})
+        await change_queue(ledger, "old", {"max_running": 5})
+        await apply_queue_limits(ledger, configured)
+        await apply_queue_limits(ledger, configured)
+        records = await aresolve(ledger.find(Queue))
+        return {queue.id: (queue.max_running, queue.starts_per_minute) for queue in records}
+
+    queues = {"gpu": QueueSettings(max_running=2), "new": QueueSettings(starts_per_minute=60)}
+    assert asyncio.run(limits_after(replace(project(), queues=queues))) == {
+        "gpu": (2, None),
+        "new": (None, 60),
+        "old": (5, None),
+    }
+    assert asyncio.run(limits_after(project())) == {"gpu": (9, 90), "old": (5, None)}
+
+
+def test_a_service_reports_the_runs_and_workers_of_its_database(folder: Path) -> None:
+    configured, metrics = project(), Metrics()
+    with open_service(configured, Catalog(), location_of(configured), ServiceSettings(), metrics) as service:
+        now = service.clock.now()
+        run = Run(id="r", workspace_id="w", graph="g", thread_id="r", created_at=now, updated_at=now, due_at=now)
+        resolve(service.context.ledger.write([Insert(run)]))
+        text = metrics.render().decode()
+        assert service.context.bell is None  # a file has none
+    for line in ('runs{status="pending"}', 'queue_depth{queue="default"}'):
+        assert f"statewright_{line} 1.0" in text
+    for line in ('workers{status="live"}', 'queue_claimed_runs{queue="default"}', 'queue_dead_runs{queue="default"}'):
+        assert f"statewright_{line} 0.0" in text
 
 
 def test_an_invalid_origin_is_refused(folder: Path) -> None:

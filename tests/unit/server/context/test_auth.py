@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.unit.server.serving import ADMIN_TOKEN, LEAD, Api, serving, two_workspaces
 
-from statewright.service.access import METRICS, SCOPES
+from statewright.service.access import OPERATOR_SCOPES, SCOPES
 
-WORKSPACE_SCOPES = [scope for scope in SCOPES if scope != METRICS]
+WORKSPACE_SCOPES = [scope for scope in SCOPES if scope not in OPERATOR_SCOPES]
 """The scopes that the owner of a workspace can give to keys."""
 PUBLIC = {"/health", "/ready"}
 

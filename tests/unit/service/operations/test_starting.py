@@ -28,15 +28,15 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def starter(ledger: Ledger) -> Starter:
+async def starter(ledger: Ledger, queue: str | None = None, **settings: Any) -> Starter:
     graph = StateGraph(dict, name="report")
     graph.add_node("one", lambda state: {})
     graph.add_edge(START, "one")
     graph.add_edge("one", END)
     catalog, clock = Catalog(), FakeClock()
-    catalog.serve("report", graph)
+    catalog.serve("report", graph, queue=queue)
     await aresolve(ledger.write([Insert(item) for item in catalog.to_records(clock.now())]))
-    return Starter(ServiceContext(ledger, InMemorySaver(), catalog, clock, ServiceSettings()))
+    return Starter(ServiceContext(ledger, InMemorySaver(), catalog, clock, ServiceSettings(**settings)))
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,8 @@ async def starter(ledger: Ledger) -> Starter:
         ({"timeout": -1}, "must be above 0"),
         ({"timeout": float("nan")}, "must be above 0"),
         ({"timeout": float("inf")}, "ten years"),
+        ({"queue": "a b"}, "The queue 'a b' is not valid"),
+        ({"priority": 1001}, "from -1000 to 1000; it is 1001"),
         ({"concurrency_limit": 1}, "needs a concurrencyKey"),
         ({"concurrency_limit": 0, "concurrency_key": "k"}, "at least 1"),
         ({"input": {"a": object()}}, "represented as JSON"),
@@ -89,6 +91,19 @@ async def test_a_run_has_the_requested_values(ledger: Ledger, now: datetime) -> 
     assert run.definition_id.startswith("def_")
     assert [type(change.record) for change in changes if isinstance(change, Insert)] == [Run, RunLabel, RunLabel]
     assert {(change.record.name, change.record.value) for change in changes[1:]} == {("", "red"), ("n", "1")}  # type: ignore[union-attr]
+
+
+async def test_a_run_has_the_queue_of_its_request_else_of_its_tags_else_of_its_graph(
+    ledger: Ledger, now: datetime
+) -> None:
+    starting = await starter(ledger, queue="reports", queues_by_tag={"video": "gpu", "mail": "slow"})
+
+    async def queue_of(**options: Any) -> str:
+        return (await starting.prepare("default", StartRun(graph="report", **options), now))[0].queue
+
+    assert await queue_of(queue="mine", tags=["video"]) == "mine"
+    assert await queue_of(tags=["other", "mail", "video"]) == "slow"
+    assert await queue_of(tags=["other"]) == "reports"
 
 
 async def test_a_run_has_its_own_thread_and_begins_no_earlier_than_now(ledger: Ledger, now: datetime) -> None:

@@ -1,0 +1,1 @@
+"""`statewright worker`, `workers` and `queues`: advance runs without HTTP, and manage workers and queues."""

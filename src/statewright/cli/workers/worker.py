@@ -1,0 +1,180 @@
+"""`statewright worker`: a process that advances runs, and answers no requests except about its health.
+
+It drains, and exits, when it receives SIGTERM or SIGINT, or was asked to by `statewright workers drain`. Then it claims
+no more runs, waits for the current steps of its runs, and releases the runs, which other workers continue. A second
+signal cancels the steps. A third one kills the process, so that other workers notice its loss.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Annotated, Final, Literal
+
+import typer
+
+from statewright.cli.console.failure import FAILED, TERMINATED
+from statewright.cli.console.options import BaseUrlOption, ServerDatabaseOptions
+from statewright.cli.serve.catalog import build_catalog, select_project
+from statewright.cli.serve.serve import DRAIN_TIMEOUT, TargetArgument
+from statewright.cli.serve.server import (
+    DEFAULT_HOST,
+    ServerLocation,
+    build_server_settings,
+    build_service_settings,
+    open_service,
+    resolve_database,
+)
+from statewright.cli.serve.sockets import open_listening_socket
+from statewright.cli.workers.health import HealthEndpoint
+from statewright.cli.workers.queue_names import QueuesOption, describe_queues, read_queue_names
+from statewright.cli.workflow.models import read_models
+from statewright.observe import Metrics, configure_logging
+from statewright.project import Project
+from statewright.server import require_libraries
+from statewright.service import Catalog, Service, ServiceSettings
+
+logger = logging.getLogger("statewright.worker")
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions(ServerDatabaseOptions):
+    """The options of a worker."""
+
+    queues: QueuesOption = None
+    capacity: Annotated[
+        int | None,
+        typer.Option(
+            "--capacity",
+            "-c",
+            metavar="N",
+            min=1,
+            help="Advance at most N runs concurrently. Default: the project's, or 100.",
+        ),
+    ] = None
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port",
+            "-p",
+            metavar="N",
+            min=0,
+            max=65535,
+            help="Answer /health, /ready and /metrics on this port; 0 picks a free one.",
+        ),
+    ] = None
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address of --port.")] = DEFAULT_HOST
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", metavar="MODEL", help="The model to use instead of those named in files."),
+    ] = None
+    base_url: BaseUrlOption = None
+    log_format: Annotated[
+        Literal["json", "console"], typer.Option("--log-format", help="The format of the log: JSON lines, or text.")
+    ] = "json"
+
+    def service_settings(self, project: Project) -> ServiceSettings:
+        """Return the settings of the service: those of the command line, else of the project."""
+        settings = build_service_settings(project)
+        return replace(
+            settings,
+            queues=read_queue_names(self.queues) or settings.queues,
+            capacity=self.capacity or settings.capacity,
+            drain=project.serving.drain or DRAIN_TIMEOUT,
+        )
+
+
+def worker(target: TargetArgument = None, *, options: WorkerOptions) -> None:
+    """Advance runs of a project or of one file, without an HTTP API, until SIGTERM or `statewright workers drain`.
+
+    Needs the extra `server`.
+    """
+    require_libraries()
+    models = read_models([options.model] if options.model is not None else None, options.base_url)
+    project = select_project(target)
+    settings = options.service_settings(project)
+    location = ServerLocation(
+        host=options.host,
+        port=options.port or 0,
+        database=resolve_database(project, options.database),
+        key_file=options.key_file,
+    )
+    with ExitStack() as stack:
+        port = options.port
+        listening = stack.enter_context(open_listening_socket(options.host, port)) if port is not None else None
+        stack.enter_context(configure_logging(options.log_format, loggers=("statewright", "uvicorn")))
+        catalog = build_catalog(project, models)
+        metrics = Metrics() if listening is not None else None
+        service = stack.enter_context(open_service(project, catalog, location, settings, metrics))
+        health = None
+        if listening is not None and metrics is not None:
+            health = HealthEndpoint(listening, service, build_server_settings(project, location, "keys"), metrics)
+        code = asyncio.run(_work(service, catalog, health))
+    if code:
+        raise SystemExit(code)
+
+
+async def _work(service: Service, catalog: Catalog, health: HealthEndpoint | None) -> int:
+    """Advance runs until the process is asked to end. Return the exit code."""
+    loop, must_end = asyncio.get_running_loop(), asyncio.Event()
+    signals: list[signal.Signals] = []
+
+    def on_signal(number: signal.Signals) -> None:
+        signals.append(number)
+        must_end.set()
+        if len(signals) > 1:
+            logger.warning("A second signal was received: the running steps are cancelled.")
+            service.hurry()
+
+    with _handling_signals(on_signal):
+        async with health.serving() if health is not None else nullcontext():
+            await service.start_working()
+            running = service.worker
+            if running is None:
+                return FAILED
+            running.drain_request.add_done_callback(lambda _: loop.call_soon_threadsafe(must_end.set))
+            settings = service.context.settings
+            fields = {
+                "worker": running.id,
+                "queues": describe_queues(settings),
+                "graphs": [served.name for served in catalog.served],
+                "capacity": settings.capacity,
+                "host": socket.gethostname(),
+                **({"health_port": health.port} if health is not None else {}),
+            }
+            logger.info("The worker has started.", extra=fields)
+            await must_end.wait()
+            if health is not None:
+                health.report_stopping()
+            reason = signals[0].name if signals else "drain request"
+            logger.info("The worker is draining.", extra={"worker": running.id, "reason": reason})
+            await service.stop()
+            logger.info("The worker has stopped.", extra={"worker": running.id, "reason": reason})
+    return TERMINATED if len(signals) > 1 else 0
+
+
+@contextmanager
+def _handling_signals(handle: Callable[[signal.Signals], object]) -> Generator[None]:
+    """Call a function on the event loop for the first two signals that end a process. A third one kills it."""
+    loop, count = asyncio.get_running_loop(), 0
+
+    def on_signal(number: int, frame: object) -> None:
+        nonlocal count
+        count += 1
+        if count > 1:
+            for handled in _SIGNALS:
+                signal.signal(handled, signal.SIG_DFL)
+        loop.call_soon_threadsafe(handle, signal.Signals(number))
+
+    previous = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,117 @@
+"""The queues of a ledger: how many runs wait in them, and their limits, which hold for all workspaces and workers.
+
+A queue exists as soon as a run names it. It has a record only if it has limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from statewright.async_futures import aresolve
+from statewright.errors import NotFound, RecordConflict, RequestConflict
+from statewright.runs import (
+    DEFAULT_QUEUE,
+    Condition,
+    Delete,
+    Group,
+    Insert,
+    Ledger,
+    Order,
+    Queue,
+    Run,
+    Update,
+    where,
+)
+from statewright.service.context.records import SET_ASIDE, UNFINISHED
+from statewright.service.context.validation import validate_field_names, validate_limit, validate_queue_name
+
+LIMITS: Final = ("max_running", "starts_per_minute")
+"""The limits of a queue that callers set."""
+_MAX_TRIES: Final = 10
+"""Maximum number of tries to set limits that other processes set and remove concurrently."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueReport:
+    """A queue with its limits and its runs, of all workspaces together."""
+
+    name: str
+    max_running: int | None
+    starts_per_minute: int | None
+    depth: int
+    """The number of due runs that no worker has claimed, including those that wait for a limit or for another run."""
+    oldest_due_seconds: float | None
+    """The seconds for which the oldest of them has been due; None if there are none."""
+    claimed: int
+    """The number of runs that workers are advancing."""
+    dead: int
+    """The number of runs that were set aside, because worker after worker was lost while it advanced them."""
+
+
+def report_queues(ledger: Ledger, now: datetime) -> Generator[Any, Any, list[QueueReport]]:
+    """Read the queues that have limits, due runs, claimed or dead runs, and the default queue; sorted by name.
+
+    For `drive` and `adrive`.
+    """
+    limits: Mapping[str, Queue] = {queue.id: queue for queue in (yield ledger.find(Queue))}
+    due: Sequence[Group] = yield ledger.groups(Run, ["queue"], where=_due(now))
+    claimed: Sequence[Group] = yield ledger.groups(Run, ["queue"], where=[Condition("claim", "!=", None)])
+    set_aside: Sequence[Group] = yield ledger.groups(Run, ["queue"], where=SET_ASIDE)
+    depths, claims, dead = _sizes(due), _sizes(claimed), _sizes(set_aside)
+    reports: list[QueueReport] = []
+    for name in sorted({DEFAULT_QUEUE, *limits, *depths, *claims, *dead}):
+        queue = limits.get(name)
+        oldest: Sequence[Run] = ()
+        if name in depths:
+            oldest = yield ledger.find(Run, [*where(queue=name), *_due(now)], order=Order("due_at"), limit=1)
+        ages = [(now - run.due_at).total_seconds() for run in oldest if run.due_at is not None]
+        reports.append(
+            QueueReport(
+                name=name,
+                max_running=queue.max_running if queue is not None else None,
+                starts_per_minute=queue.starts_per_minute if queue is not None else None,
+                depth=depths.get(name, 0),
+                oldest_due_seconds=ages[0] if ages else None,
+                claimed=claims.get(name, 0),
+                dead=dead.get(name, 0),
+            )
+        )
+    return reports
+
+
+def _due(now: datetime) -> list[Condition]:
+    # The statuses are implied by the other conditions. With them, databases need not read runs that have ended.
+    unfinished = Condition("status", "in", UNFINISHED)
+    return [unfinished, Condition("claim", "=", None), Condition("due_at", "<=", now)]
+
+
+def _sizes(groups: Sequence[Group]) -> dict[str, int]:
+    return {group.key[0]: group.size for group in groups}
+
+
+async def change_queue(ledger: Ledger, name: str, limits: Mapping[str, Any]) -> Queue:
+    """Set limits of a queue, and return its record; None removes a limit. Limits that are not in `limits` stay.
+
+    Raises InvalidRequest.
+    """
+    validate_queue_name(name)
+    validate_field_names(limits, LIMITS, "A queue")
+    values: dict[str, Any] = {key: validate_limit(value, f"The queue's {key}") for key, value in limits.items()}
+    for _ in range(_MAX_TRIES):
+        queue: Queue | None = await aresolve(ledger.get(Queue, name))
+        changed = replace(queue or Queue(id=name), **values)
+        with suppress(RecordConflict):  # another process has set or removed the limits since
+            await aresolve(ledger.write([Insert(changed) if queue is None else Update(Queue, name, values)]))
+            return changed
+    raise RequestConflict(f"The limits of queue {name!r} are changed by other processes concurrently. Try again.")
+
+
+async def remove_queue(ledger: Ledger, name: str) -> None:
+    """Remove the limits of a queue, whose runs stay. Raises NotFound if it has none."""
+    if await aresolve(ledger.get(Queue, name)) is None:
+        raise NotFound(f"Queue {name!r} has no limits that could be removed.")
+    await aresolve(ledger.write([Delete(Queue, where(id=name))]))
