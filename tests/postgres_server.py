@@ -16,11 +16,12 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,12 @@ class Server:
 
     def url_of(self, name: str) -> str:
         """Return the address of a database."""
-        return f"postgresql://postgres@/{name}?host={self.folder}"
+        return f"postgresql://postgres@/{name}?host={self.folder}&port={self._settings.get('port', '5432')}"
+
+    @property
+    def port(self) -> int:
+        """The port of 127.0.0.1 on which the server listens, if it was started with `listen_addresses`."""
+        return int(self._settings["port"])
 
     def create(self) -> None:
         """Create the data folder."""
@@ -107,6 +113,14 @@ class Server:
         """Stop the server: `smart`, `fast`, or `immediate`, which is like a crash."""
         self._run("pg_ctl", "stop", "-D", self._data, "-m", mode)
 
+    @property
+    def is_running(self) -> bool:
+        return (self._data / "postmaster.pid").exists()
+
+    def tcp_url(self, port: int | None = None, name: str = "postgres") -> str:
+        """Return the address of a database by TCP, perhaps by the port of a proxy."""
+        return f"postgresql://postgres@127.0.0.1:{port or self.port}/{name}"
+
     def _run(self, program: str, *arguments: object) -> None:
         command = [str(_programs() / program), *map(str, arguments)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
@@ -117,6 +131,25 @@ class Server:
             if ended.returncode:
                 output.seek(0)
                 raise RuntimeError(f"{' '.join(command)} has failed: {output.read().decode()}")
+
+
+@contextlib.contextmanager
+def own_server(**settings: str) -> Iterator[Server]:
+    """Run a server for one test, or for the tests of a module, on a socket and on a port of 127.0.0.1."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    temporary = tempfile.gettempdir() if len(tempfile.gettempdir()) <= MAX_FOLDER else "/tmp"
+    folder = Path(tempfile.mkdtemp(prefix="statewright-postgres-", dir=temporary))
+    folder.chmod(0o755)
+    server = Server(folder, listen_addresses="127.0.0.1", port=str(port), **settings)
+    try:
+        server.create()
+        server.start()
+        yield server
+    finally:
+        if server.is_running:
+            server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 # -- the server of a run of the tests

@@ -173,9 +173,11 @@ class Session:
         """
         self._prepare = prepare
         # Set for each transaction, because the session may belong to a pooler.
-        self._preamble = [_Query(f'SET LOCAL search_path TO "{schema}", public', ())] if schema is not None else []
+        settings = {"search_path": f'"{schema}", public'} if schema is not None else {}
         if idle_limit is not None:
-            self._preamble.append(_Query(f"SET LOCAL idle_in_transaction_session_timeout TO {idle_limit * 1000}", ()))
+            settings["idle_in_transaction_session_timeout"] = str(idle_limit * 1000)
+        calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+        self._preamble = [_Query(f"SELECT {calls}", ())] if settings else []
         self._prepared_names: dict[_Key, bytes] = {}
         """The names of prepared statements. A name is empty if a statement was executed, but is not prepared yet."""
         self._name_count = 0
