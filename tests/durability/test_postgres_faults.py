@@ -252,17 +252,21 @@ def test_a_worker_that_was_frozen_for_longer_than_its_lease_cannot_write(
 
 
 def test_a_server_without_free_connections_is_reported_when_a_database_is_opened(schema: str) -> None:
-    with own_server(max_connections="5", superuser_reserved_connections="0", max_wal_senders="0") as server:
-        with PostgresDatabase(server.url, schema=schema) as database:
-            others: list[PostgresDatabase] = []
-            with pytest.raises(StorageUnavailable, match="max_connections"):
-                while len(others) < 10:
-                    others.append(PostgresDatabase(server.url, schema=schema))
-            with ThreadPoolExecutor(1) as pool:
-                waiting = pool.submit(lambda: resolve(PostgresSaver(database).threads()))  # needs a session more
-                for other in others:
-                    other.close()
-                assert waiting.result() == []
+    limits = {"max_connections": "5", "superuser_reserved_connections": "0", "max_wal_senders": "0"}
+    with own_server(**limits) as server, PostgresDatabase(server.url, schema=schema) as database:
+        others: list[PostgresDatabase] = []
+
+        def open_more() -> None:
+            while len(others) < 10:
+                others.append(PostgresDatabase(server.url, schema=schema))
+
+        with pytest.raises(StorageUnavailable, match="max_connections"):
+            open_more()
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(lambda: resolve(PostgresSaver(database).threads()))  # needs a session more
+            for other in others:
+                other.close()
+            assert waiting.result() == []
 
 
 def test_a_commit_that_waits_for_too_long_is_refused_and_can_be_repeated(server: Server, schema: str) -> None:

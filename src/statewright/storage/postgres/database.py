@@ -230,6 +230,10 @@ class PostgresDatabase(GroupCommitDatabase):
     def _roll_back(self) -> None:
         self._writer_session.rollback()
 
+    def roll_back_failed(self) -> None:
+        """Roll back the transaction in which a statement has failed, before the error is reported."""
+        self._writer_session.rollback()
+
     def _may_repeat(self, error: BaseException, attempt: int) -> bool:
         if isinstance(error, ConnectionLost):
             return not error.was_sent and not self._closed and attempt < MAX_ATTEMPTS
