@@ -103,6 +103,15 @@ class Server:
             os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
         self._run("initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync")
 
+    def create_replica_of(self, primary: Server) -> None:
+        """Create the data folder of a hot standby, which receives the changes of a running server."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if os.getuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
+        address = ("-h", primary.folder, "-p", primary.port, "-U", "postgres")
+        self._run("pg_basebackup", *address, "-D", self._data, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+
     def start(self) -> None:
         """Start the server, and wait until it accepts connections."""
         options = [f"-c {name}={value!r}" for name, value in self._settings.items()]
@@ -134,8 +143,11 @@ class Server:
 
 
 @contextlib.contextmanager
-def own_server(**settings: str) -> Iterator[Server]:
-    """Run a server for one test, or for the tests of a module, on a socket and on a port of 127.0.0.1."""
+def own_server(*, primary: Server | None = None, **settings: str) -> Iterator[Server]:
+    """Run a server for one test, or for the tests of a module, on a socket and on a port of 127.0.0.1.
+
+    With `primary`, it is a hot standby of that server.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     temporary = tempfile.gettempdir() if len(tempfile.gettempdir()) <= MAX_FOLDER else "/tmp"
@@ -143,7 +155,10 @@ def own_server(**settings: str) -> Iterator[Server]:
     folder.chmod(0o755)
     server = Server(folder, listen_addresses="127.0.0.1", port=str(port), **settings)
     try:
-        server.create()
+        if primary is None:
+            server.create()
+        else:
+            server.create_replica_of(primary)
         server.start()
         yield server
     finally:

@@ -41,6 +41,7 @@ from statewright.runtime.lifecycle.subgraph_forks import (
 )
 from statewright.runtime.tasks.execute import conclude, read_result
 from statewright.runtime.tasks.scope import Scope
+from statewright.stale_reads import for_history
 
 Update = tuple[Any, str | None]
 """Values, and the node that is regarded as having returned them; None to infer the node."""
@@ -66,7 +67,7 @@ def iter_history(run: Run, checkpoint_id: str | None, limit: int, *, inclusive: 
     With `checkpoint_id`, yield only earlier checkpoints than this one; with `inclusive`, this one too. They are read in
     pages of `limit` checkpoints.
     """
-    saver, branch_key = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
+    saver, branch_key = for_history(cast(Checkpointer, run.saver)), cast(BranchKey, run.branch_key)
     before = CheckpointId(checkpoint_id) if checkpoint_id is not None else None
     if before is not None and inclusive:
         yield cast(SavedCheckpoint, perform_all(run, load_saved(run)))

@@ -84,6 +84,7 @@ class PostgresDatabase(GroupCommitDatabase):
             location = parse_postgres_url(url)
             url, prepare = location.url, prepare and location.prepare
             schema = location.schema if schema is None else schema
+            replica_url = location.replica_url if replica_url is None else replica_url
         self._conninfo = parse_url(url)
         self.schema = checked_schema(schema)
         self._replica_conninfo = parse_url(replica_url) if replica_url is not None else None

@@ -11,6 +11,7 @@ import logging
 import time
 from typing import Final, TypeVar
 
+from statewright.errors import StatewrightError
 from statewright.storage.database import Job
 from statewright.storage.postgres.connection import ConnectionLost, PostgresError
 from statewright.storage.postgres.readers import Readers
@@ -44,7 +45,7 @@ class Replica:
             self._lost_until = time.monotonic() + PAUSE
             logger.warning("The replica %s was lost: %s. The primary is used instead.", self._location, error)
             raise ReplicaUnavailable from error
-        except PostgresError as error:
+        except (PostgresError, StatewrightError) as error:  # such as a checkpoint that it does not have yet
             raise ReplicaUnavailable from error
 
     def close(self) -> None:
