@@ -244,7 +244,7 @@ def new_schema_url(name: str) -> str:
 
 def empty_schema(database: PostgresDatabase) -> None:
     """Delete all rows, and begin the numbers of rows anew."""
-    database.write(lambda connection: connection.execute(f"TRUNCATE {', '.join(TABLES)} RESTART IDENTITY"))
+    database.write(lambda connection: connection.execute(f"TRUNCATE {', '.join(TABLES)} RESTART IDENTITY CASCADE"))
 
 
 # -- the supervisor

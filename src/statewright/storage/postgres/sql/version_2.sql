@@ -1,3 +1,8 @@
+-- Whether vectors are also in the type of pgvector: see `vectors.py`.
+ALTER TABLE vectors ADD COLUMN embedded BOOLEAN NOT NULL DEFAULT FALSE;
+CREATE INDEX vectors_left ON vectors (item) WHERE NOT embedded;
+CREATE INDEX vectors_by_dims ON vectors (dims);
+
 -- The writing sessions of processes, and the last transaction that each has committed: see `writer.py`.
 CREATE TABLE writers (
     id     BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
