@@ -91,8 +91,7 @@ class Batch:
 
     def read(self) -> list[Any]:
         """Perform operations that only read, and return their results."""
-        with self._database.read() as connection:
-            return self._perform_steps(connection)
+        return self._database.query(self._perform_steps)
 
     def perform(self, connection: Connection) -> list[Any]:
         """Perform operations that read and write, restart times to live, and return the results."""
