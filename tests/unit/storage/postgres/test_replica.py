@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
 import pytest
@@ -13,7 +14,8 @@ from tests.postgres_server import Server, execute, own_server
 from statewright import START, InMemorySaver, StateGraph
 from statewright.async_futures import aresolve
 from statewright.futures import resolve
-from statewright.runs import Insert, Run
+from statewright.runs import Insert, Run, RunStatus
+from statewright.service.context.records import Records
 from statewright.stale_reads import for_history
 from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver
 from statewright.storage.postgres import replica as replica_module
@@ -84,6 +86,22 @@ def test_histories_and_lists_are_read_on_the_replica_and_heads_on_the_primary(
     catch_up(primary, standby)
     assert next(iter(app.get_state_history(thread_id="t"))).values["n"] == 11
     assert len(app.threads()) == 2
+
+
+def test_records_of_a_run_are_read_on_the_replica_once_they_cannot_change_any_more(
+    database: PostgresDatabase, primary: Server, standby: Server
+) -> None:
+    ledger = PostgresLedger(database)
+    records, long_ago = Records(ledger), datetime.now(UTC) - timedelta(hours=1)
+    ended = run("ended", status=RunStatus.COMPLETED, updated_at=long_ago)
+    just_ended = run("just ended", status=RunStatus.COMPLETED, updated_at=datetime.now(UTC))
+    waiting = run("waiting", status=RunStatus.WAITING, updated_at=long_ago)
+    ledger.write([Insert(ended)])
+    catch_up(primary, standby)
+    ledger.write([Insert(just_ended), Insert(waiting)])
+    assert [resolve(records.ledger_of(each).count(Run)) for each in (ended, just_ended, waiting)] == [1, 3, 3]
+    pages = [asyncio.run(records.page(Run, (), page=1, page_size=10, stale_ok=stale_ok)) for stale_ok in (True, False)]
+    assert [page.total for page in pages] == [1, 3]
 
 
 async def _count(ledger: Any) -> int:
