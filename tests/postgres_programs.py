@@ -9,8 +9,10 @@ import contextlib
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,10 @@ SETTINGS = {
     "max_connections": "200",
     "shared_buffers": "64MB",
 }
+
+
+MAX_FOLDER = 60
+"""Characters of a folder for temporary files: the path of a socket can have about 100."""
 
 
 def has_programs() -> bool:
@@ -73,7 +79,12 @@ class Server:
 
     def url_of(self, name: str) -> str:
         """Return the address of a database."""
-        return f"postgresql://postgres@/{name}?host={self.folder}"
+        return f"postgresql://postgres@/{name}?host={self.folder}&port={self._settings.get('port', '5432')}"
+
+    @property
+    def port(self) -> int:
+        """The port of 127.0.0.1 on which the server listens, if it was started with `listen_addresses`."""
+        return int(self._settings["port"])
 
     def create(self) -> None:
         """Create the data folder."""
@@ -82,6 +93,15 @@ class Server:
             nobody = pwd.getpwnam("nobody")
             os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
         self._run("initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync")
+
+    def create_replica_of(self, primary: Server) -> None:
+        """Create the data folder of a hot standby, which receives the changes of a running server."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if os.getuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
+        address = ("-h", primary.folder, "-p", primary.port, "-U", "postgres")
+        self._run("pg_basebackup", *address, "-D", self._data, "-R", "-X", "stream", "-c", "fast", "--no-sync")
 
     def start(self) -> None:
         """Start the server, and wait until it accepts connections."""
@@ -93,6 +113,14 @@ class Server:
         """Stop the server: `smart`, `fast`, or `immediate`, which is like a crash."""
         self._run("pg_ctl", "stop", "-D", self._data, "-m", mode)
 
+    @property
+    def is_running(self) -> bool:
+        return (self._data / "postmaster.pid").exists()
+
+    def tcp_url(self, port: int | None = None, name: str = "postgres") -> str:
+        """Return the address of a database by TCP, perhaps by the port of a proxy."""
+        return f"postgresql://postgres@127.0.0.1:{port or self.port}/{name}"
+
     def _run(self, program: str, *arguments: object) -> None:
         command = [str(_programs() / program), *map(str, arguments)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
@@ -103,3 +131,28 @@ class Server:
             if ended.returncode:
                 output.seek(0)
                 raise RuntimeError(f"{' '.join(command)} has failed: {output.read().decode()}")
+
+
+@contextlib.contextmanager
+def own_server(*, primary: Server | None = None, **settings: str) -> Iterator[Server]:
+    """Run a server for one test, or for the tests of a module, on a socket and on a port of 127.0.0.1.
+
+    With `primary`, it is a hot standby of that server.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    temporary = tempfile.gettempdir() if len(tempfile.gettempdir()) <= MAX_FOLDER else "/tmp"
+    folder = Path(tempfile.mkdtemp(prefix="statewright-postgres-", dir=temporary))
+    folder.chmod(0o755)
+    server = Server(folder, listen_addresses="127.0.0.1", port=str(port), **settings)
+    try:
+        if primary is None:
+            server.create()
+        else:
+            server.create_replica_of(primary)
+        server.start()
+        yield server
+    finally:
+        if server.is_running:
+            server.stop()
+        shutil.rmtree(folder, ignore_errors=True)

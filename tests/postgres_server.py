@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.postgres_programs import Server, has_programs
+from tests.postgres_programs import MAX_FOLDER, Server, has_programs
 
 from statewright.runs import RECORDS
 from statewright.storage.postgres import PostgresDatabase
@@ -32,8 +32,6 @@ TABLES += ["run_inputs", "items", "vectors", "cache", *(kind.TABLE for kind in R
 STORAGES = ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.sampled)]
 """Parameters of fixtures that open a storage of each kind."""
 START_SECONDS = 120.0
-MAX_FOLDER = 60
-"""Characters of a folder for temporary files: the path of a socket can have about 100."""
 
 
 # -- the server of a run of the tests
@@ -119,7 +117,7 @@ def new_schema_url(name: str) -> str:
 
 def empty_schema(database: PostgresDatabase) -> None:
     """Delete all rows, and begin the numbers of rows anew."""
-    database.write(lambda connection: connection.execute(f"TRUNCATE {', '.join(TABLES)} RESTART IDENTITY"))
+    database.write(lambda connection: connection.execute(f"TRUNCATE {', '.join(TABLES)} RESTART IDENTITY CASCADE"))
 
 
 # -- the supervisor

@@ -11,6 +11,7 @@ from tests.postgres_server import empty_database
 from statewright.checkpoint import Checkpointer
 from statewright.runs import Ledger
 from statewright.storage.postgres import PostgresCache, PostgresLedger, PostgresSaver, PostgresStore
+from statewright.store import Index
 from statewright.testing.conformance.cache import CacheConformance
 from statewright.testing.conformance.checkpointer import CheckpointerConformance
 from statewright.testing.conformance.checkpointer.workspace import WorkspaceCheckpointerConformance
@@ -45,6 +46,18 @@ class TestLedger(LedgerConformance):
 class TestStore(StoreConformance):
     def make_store(self, **options: Any) -> PostgresStore:
         return PostgresStore(empty_database(), **options)
+
+
+class TestStoreWithPgvector(StoreConformance):
+    def make_store(self, **options: Any) -> PostgresStore:
+        index = Index(dims=3, embed=lambda texts: [[len(text), 1.0, 2.0] for text in texts])
+        store = PostgresStore(empty_database(), index=index, **options)
+        assert store._vector_search is not None
+        return store
+
+    def test_a_query_without_an_index_is_refused(self) -> None:
+        """This store has an index."""
+        assert self.make_store().search((), query="any") == []
 
 
 class TestCache(CacheConformance):

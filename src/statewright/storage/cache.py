@@ -37,8 +37,7 @@ class DatabaseCache(Backend[D]):
 
     def get(self, key: CacheKey) -> Any:
         parameters = {"node": key.node, "input": key.input, "now": microseconds(self._clock.now())}
-        with self.database.read() as connection:
-            row = connection.execute(self._sql["get"], parameters).fetchone()
+        row = self.database.query(lambda connection: connection.execute(self._sql["get"], parameters).fetchone())
         if row is None:
             return None
         try:

@@ -16,6 +16,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
@@ -197,9 +198,20 @@ class Database(Closeable, ABC):
     def read(self) -> AbstractContextManager[Connection]:
         """Provide a connection for reading. During the block, it sees a consistent snapshot of the database."""
 
+    def query(self, read: Job[T], *, stale_ok: bool = False) -> T:
+        """Call a function with a connection for reading, and return its result.
+
+        It may be called again if the connection is lost. With `stale_ok`, it may see the state of some time ago, on a
+        replica; writes of this process may be missing.
+        """
+        with self.read() as connection:
+            return read(connection)
+
     @abstractmethod
-    def submit_read(self, read: Job[T], *, after: LightFuture[Any] | None = None) -> LightFuture[T]:
-        """Call a function with a connection for reading, on another thread, once the write `after` has completed."""
+    def submit_read(
+        self, read: Job[T], *, after: LightFuture[Any] | None = None, stale_ok: bool = False
+    ) -> LightFuture[T]:
+        """Do the same as `query` on another thread, once the write `after` has completed."""
 
     @abstractmethod
     def write(self, job: Job[T]) -> T:
@@ -247,6 +259,8 @@ class Backend(Closeable, Generic[D]):
     """
 
     database_type: ClassVar[type[Any]]
+    _stale_ok = False
+    """True if reads may see the state of some time ago."""
 
     def __init__(self, database: D | str | os.PathLike[str], **options: Any) -> None:
         self._owns = not isinstance(database, Database)
@@ -268,11 +282,16 @@ class Backend(Closeable, Generic[D]):
         Return its result. If an event loop is running on this thread, call it on another thread and return a future.
         """
         if on_event_loop():
-            return self.database.submit_read(read, after=after)
+            return self.database.submit_read(read, after=after, stale_ok=self._stale_ok)
         if after is not None:
             after.wait()
-        with self.database.read() as connection:
-            return read(connection)
+        return self.database.query(read, stale_ok=self._stale_ok)
+
+    def for_history(self) -> Self:
+        """Return a view of the same database whose reads may be a little old, as those of a replica are."""
+        view = copy(self)
+        view._owns, view._stale_ok = False, True
+        return view
 
     @classmethod
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:

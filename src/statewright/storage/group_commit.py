@@ -145,6 +145,12 @@ class GroupCommitDatabase(Database):
     def _reconnect_after_fork(self) -> None:
         """Open new connections in a forked process. The parent's connections must not be used, not even closed."""
 
+    def _may_repeat(self, error: BaseException, attempt: int) -> bool:
+        """Return whether a job may be done again in a new transaction after this error, which has ended the attempt
+        with this number. Nothing has been committed then.
+        """
+        return isinstance(error, RetryTransaction) and attempt < MAX_ATTEMPTS
+
     @abstractmethod
     def _translate_error(self, error: BaseException) -> StorageError | None:
         """Return the StorageError for an error of the database; None for other exceptions."""
@@ -261,12 +267,13 @@ class GroupCommitDatabase(Database):
         commit = self.pending_commits.get(thread)
         return None if commit is None or commit.done() else commit
 
-    def submit_read(self, read: Job[T], *, after: LightFuture[Any] | None = None) -> LightFuture[T]:
+    def submit_read(
+        self, read: Job[T], *, after: LightFuture[Any] | None = None, stale_ok: bool = False
+    ) -> LightFuture[T]:
         def call() -> T:
             if after is not None:
                 after.wait()
-            with self.read() as connection:
-                return read(connection)
+            return self.query(read, stale_ok=stale_ok)
 
         return submit_to_thread(call)
 
@@ -327,15 +334,14 @@ class GroupCommitDatabase(Database):
                 before = self._write_count()
                 write.attempt(self._writing_connection)
                 has_written = self._write_count() != before
-                if write.error is not None and (has_written or isinstance(write.error, RetryTransaction)):
+                if write.error is not None and (has_written or self._may_repeat(write.error, 0)):
                     self._roll_back_transaction()
                     return False
             self._commit_transaction()
-        except (LateFailure, RetryTransaction):
+        except BaseException as error:
             self._roll_back_transaction()
-            return False
-        except BaseException:
-            self._roll_back_transaction()
+            if isinstance(error, LateFailure) or self._may_repeat(error, 0):
+                return False
             raise
         return True
 
@@ -355,8 +361,8 @@ class GroupCommitDatabase(Database):
         return write.result()
 
     def _write_single(self, write: QueuedWrite[Any]) -> None:
-        """Do one job in a transaction of its own, several times if it raises RetryTransaction."""
-        for _ in range(MAX_ATTEMPTS):
+        """Do one job in a transaction of its own, several times if an error permits that."""
+        for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
                 self._begin_transaction()
                 write.attempt(self._writing_connection)
@@ -370,9 +376,9 @@ class GroupCommitDatabase(Database):
             except BaseException as error:
                 self._roll_back_transaction()
                 write.error = error
-            if not isinstance(write.error, RetryTransaction):
-                return
-        if write.error is not None:
+            if write.error is None or not self._may_repeat(write.error, attempt):
+                break
+        if isinstance(write.error, RetryTransaction):
             write.error = write.error.__cause__ or write.error
 
     def _begin_transaction(self) -> None:

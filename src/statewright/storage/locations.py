@@ -1,8 +1,8 @@
 """Locations of databases: paths of SQLite files, and URLs.
 
-The URL of a Postgres database is that of libpq, with two parameters more: `schema`, the schema of the tables, and
-`prepare=false`, for poolers without prepared statements. They are taken out before libpq sees the URL. An error never
-quotes the URL, unless it is known where its password ends.
+The URL of a Postgres database is that of libpq, with three parameters more: `schema`, the schema of the tables,
+`prepare=false`, for poolers without prepared statements, and `replica`, the host and port of a replica. They are taken
+out before libpq sees the URL. An error never quotes the URL, unless it is known where its password ends.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _SQLITE: Final = "sqlite:///"
 _POSTGRES: Final = ("postgresql://", "postgres://")
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:|sqlite:")
 _BAD_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_OWN: Final = ("schema", "prepare", "replica")
+_ADDRESS: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?")
 _FLAGS: Final = {"true": True, "false": False}
 
 
@@ -34,6 +36,8 @@ class PostgresUrl:
     """The schema of the tables; None for the default of the user."""
     prepare: bool
     """False if no prepared statements may be used."""
+    replica_url: str | None = field(repr=False)
+    """The URL of the replica for libpq; None if there is none."""
     shown: str = field(compare=False)
     has_password: bool = field(compare=False)
 
@@ -104,7 +108,7 @@ def is_postgres_url(location: str) -> bool:
 def parse_postgres_url(url: str) -> PostgresUrl:
     """Return the parts of the URL of a Postgres database.
 
-    Raises InvalidConfig if it is not clear where the password ends, and for a wrong `schema` or `prepare`.
+    Raises InvalidConfig if it is not clear where the password ends, and for a wrong `schema`, `prepare` or `replica`.
     """
     scheme, _, rest = url.partition("://")
     before_path = rest.partition("/")[0]
@@ -122,14 +126,18 @@ def parse_postgres_url(url: str) -> PostgresUrl:
             "or the name of a database, write '%' as %25."
         )
     parameters = [part.partition("=")[::2] for part in query.split("&")] if question else []
-    own = {unquote(name): unquote(value) for name, value in parameters if unquote(name) in ("schema", "prepare")}
+    own = {unquote(name): unquote(value) for name, value in parameters if unquote(name) in _OWN}
     others = [(name, value) for name, value in parameters if unquote(name) not in own]
     public = [(name, value) for name, value in others if not is_secret_name(unquote(name))]
     shown_options = [(name, quote(value)) for name, value in own.items()]
     name = user.partition(":")[0]
     shown = f"{scheme}://{name}{'@' if name else ''}{address}{_query([*public, *shown_options])}"
+    replica = _checked_replica(own.get("replica"))
+    path = address[len(address.partition("/")[0]) :]
+    elsewhere = [(name, value) for name, value in others if unquote(name) not in ("host", "hostaddr", "port")]
     return PostgresUrl(
         url=f"{scheme}://{user}{at}{address}{_query(others)}",
+        replica_url=f"{scheme}://{user}{at}{replica}{path}{_query(elsewhere)}" if replica is not None else None,
         schema=checked_schema(own.get("schema")),
         prepare=_checked_flag("prepare", own.get("prepare", "true")),
         shown=shown,
@@ -146,6 +154,16 @@ def checked_schema(schema: str | None) -> str | None:
     if schema is not None and not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
         raise InvalidConfig(f"schema={schema!r} is not valid: use up to 63 lowercase letters, digits and underscores.")
     return schema
+
+
+def _checked_replica(address: str | None) -> str | None:
+    """Return the host and port of a replica, whose other parameters are those of the primary."""
+    if address is not None and not _ADDRESS.fullmatch(address):  # not quoted, because it may contain a password
+        raise InvalidConfig(
+            "The parameter replica of the URL of the database is not a host, or a host and a port, such as "
+            "replica.example.com:5432. For anything else, pass replica_url= to PostgresDatabase."
+        )
+    return address
 
 
 def _checked_flag(name: str, value: str) -> bool:

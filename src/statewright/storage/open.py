@@ -88,7 +88,8 @@ def _parsed(location: AnyLocation) -> Path | PostgresUrl:
 
 def _with_parameters(location: PostgresUrl, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a Postgres database, with those of its URL."""
-    return {"schema": location.schema, "prepare": location.prepare, **options}
+    parameters = {"schema": location.schema, "prepare": location.prepare, "replica_url": location.replica_url}
+    return {**parameters, **options}
 
 
 def _is_sqlite(database: Database) -> bool:

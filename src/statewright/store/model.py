@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from statewright.clock import Duration
 from statewright.errors import InvalidConfig, InvalidUpdateError
@@ -25,8 +25,13 @@ class Index:
     embed: Embed
     fields: tuple[str, ...] = ("$",)
     """The paths of the values to embed, such as `text`, `author.name` or `parts[*].text`; `$` is the whole value."""
+    method: Literal["exact", "hnsw"] = "exact"
+    """How the most similar items are found. `hnsw` is approximate and fast for many items, with an index of pgvector;
+    without pgvector, the search is exact."""
 
     def __post_init__(self) -> None:
+        if self.method not in ("exact", "hnsw"):
+            raise InvalidConfig(f"Index(method={self.method!r}): use 'exact' or 'hnsw'.")
         if self.dims < 1:
             raise InvalidConfig(f"Index(dims={self.dims!r}): pass the number of dimensions of the vectors, at least 1.")
 

@@ -69,6 +69,11 @@ def pack_vectors(vectors: Iterable[Vector]) -> bytes:
     return struct.pack(f"<{len(numbers)}f", *numbers)
 
 
+def unpack_vectors(packed: bytes, dims: int) -> list[Vector]:
+    """Return the vectors that `pack_vectors` has packed."""
+    return list(struct.Struct(f"<{dims}f").iter_unpack(packed))
+
+
 def score_items(query: Vector, items: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, float]]:
     """Yield the number of each item, and the similarity of its most similar vector to the query.
 

@@ -91,6 +91,25 @@ def test_the_url_that_is_shown_names_the_same_database() -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "replica"),
+    [
+        (
+            "postgresql://anna:secret@h:1/db?replica=r:2&sslmode=require",
+            "postgresql://anna:secret@r:2/db?sslmode=require",
+        ),
+        ("postgresql:///db?host=/run/postgresql&replica=r.example.com", "postgresql://r.example.com/db?"),
+        ("postgresql://h/db", None),
+    ],
+)
+def test_a_replica_has_the_parameters_of_the_primary(url: str, replica: str | None) -> None:
+    location = parse_postgres_url(url)
+    assert location.replica_url == (replica.removesuffix("?") if replica else None)
+    assert parse_postgres_url(str(location)).replica_url == (
+        replica and replica.removesuffix("?").replace(":secret", "")
+    )
+
+
+@pytest.mark.parametrize(
     ("url", "advice"),
     [
         ("postgresql://anna:se/cret@host/db", "%2F"),
@@ -100,6 +119,7 @@ def test_the_url_that_is_shown_names_the_same_database() -> None:
         ("postgresql://anna:secret@host/db?schema=A b", "lowercase"),
         ("postgresql://anna:secret@host/db?schema=", "lowercase"),
         ("postgresql://anna:secret@host/db?prepare=no", "true or false"),
+        ("postgresql://anna:secret@host/db?replica=bob:cret@h", "replica_url="),
     ],
 )
 def test_an_ambiguous_url_of_a_server_is_refused_with_advice_and_not_quoted(url: str, advice: str) -> None:

@@ -41,6 +41,7 @@ from statewright.runtime.lifecycle.subgraph_forks import (
 )
 from statewright.runtime.tasks.execute import conclude_task, read_result
 from statewright.runtime.tasks.scope import Scope
+from statewright.stale_reads import for_history
 
 Update = tuple[Any, str | None]
 """Values, and the node that is regarded as having returned them; None to infer the node."""
@@ -72,7 +73,7 @@ def iter_history(run: Run, checkpoint_id: str | None, page_size: int, *, inclusi
     With `checkpoint_id`, yield only checkpoints earlier than that one; with `inclusive`, also that one, which must be
     the one that the settings name. Checkpoints are read in pages of `page_size`.
     """
-    saver, branch_key = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
+    saver, branch_key = for_history(cast(Checkpointer, run.saver)), cast(BranchKey, run.branch_key)
     before = CheckpointId(checkpoint_id) if checkpoint_id is not None else None
     if before is not None and inclusive:
         yield cast(SavedCheckpoint, perform_all(run, load_checkpoint(run)))

@@ -42,6 +42,7 @@ from statewright.runtime.lifecycle.thread_state import (
 from statewright.runtime.lifecycle.turn import take_turn
 from statewright.runtime.methods.run_factory import RunFactory
 from statewright.runtime.options import CallOptions, Config
+from statewright.stale_reads import for_history
 
 HISTORY_PAGE: Final = 100
 """The number of checkpoints to read at once while iterating over a history."""
@@ -204,7 +205,7 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> Sequence[ThreadEntry]:
         """Return the threads in the checkpointer, even those of other graphs, the most recently changed first."""
-        return resolve(self._require_saver().threads(prefix=prefix, limit=limit))
+        return resolve(for_history(self._require_saver()).threads(prefix=prefix, limit=limit))
 
     def copy_thread(self, thread_id: str, to: str) -> None:
         """Copy a thread, with its history and logs, to a new thread `to`. Raises CheckpointConflict if `to` exists."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Generic, TypeVar
 
 from statewright.async_futures import aresolve
@@ -27,6 +27,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.context.requests import RunFilter
+from statewright.stale_reads import for_history
 
 R = TypeVar("R", bound=Record)
 MAX_PAGE_SIZE: Final = 100
@@ -50,6 +51,10 @@ class Page(Generic[R]):
     """The maximum number of items per page."""
     total: int
     """The number of items on all pages."""
+
+
+_SETTLED: Final = timedelta(minutes=5)
+"""How long ago a run has to have ended for its records to be read on a replica, which lags behind by less."""
 
 
 async def get_in_workspace(ledger: Ledger, cls: type[R], workspace_id: str, record_id: str, label: str) -> R:
@@ -80,22 +85,40 @@ class Records:
         return await get_in_workspace(self._ledger, Run, workspace_id, run_id, "run")
 
     async def page(
-        self, cls: type[R], conditions: Where, *, page: int, page_size: int, order: Order = NEWEST_FIRST
+        self,
+        cls: type[R],
+        conditions: Where,
+        *,
+        page: int,
+        page_size: int,
+        order: Order = NEWEST_FIRST,
+        stale_ok: bool = False,
     ) -> Page[R]:
-        """Return a page of the matching records. Raises InvalidRequest for an invalid page number or size."""
+        """Return a page of the matching records. Raises InvalidRequest for an invalid page number or size.
+
+        With `stale_ok`, the page may show the records of some time ago.
+        """
         if page < 1 or not 1 <= page_size <= MAX_PAGE_SIZE:
             raise InvalidRequest(
                 f"Page {page} with {page_size} items does not exist. Pages start at 1, and have 1 to {MAX_PAGE_SIZE} "
                 f"items."
             )
         offset = (page - 1) * page_size
-        items = await aresolve(self._ledger.find(cls, conditions, order=order, limit=page_size, offset=offset))
-        total = await aresolve(self._ledger.count(cls, conditions))
+        ledger = for_history(self._ledger) if stale_ok else self._ledger
+        items = await aresolve(ledger.find(cls, conditions, order=order, limit=page_size, offset=offset))
+        total = await aresolve(ledger.count(cls, conditions))
         return Page(items, page, page_size, total)
 
     async def all_of_run(self, cls: type[R], run: Run, *, order: str = "created_at") -> Sequence[R]:
         """Return the records of a class that belong to a run, sorted by the column `order`, ascending."""
-        return await aresolve(self._ledger.find(cls, where(run_id=run.id), order=Order(order)))
+        return await aresolve(self.ledger_of(run).find(cls, where(run_id=run.id), order=Order(order)))
+
+    def ledger_of(self, run: Run) -> Ledger:
+        """Return the ledger for records of a run that are shown. They may be a little old if it ended long ago, because
+        nothing is missing then.
+        """
+        is_settled = run.status in ENDED and run.updated_at < datetime.now(UTC) - _SETTLED
+        return for_history(self._ledger) if is_settled else self._ledger
 
 
 def others_on_thread(run: Run) -> list[Condition]:

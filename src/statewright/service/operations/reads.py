@@ -64,7 +64,9 @@ class ReadOperations(Operations):
     ) -> Page[Run]:
         """Return a page of the runs that match a filter, the newest first by default."""
         conditions = filter_conditions(workspace_id, filters)
-        return await self.context.records.page(Run, conditions, page=page, page_size=page_size, order=order)
+        return await self.context.records.page(
+            Run, conditions, page=page, page_size=page_size, order=order, stale_ok=True
+        )
 
     async def wait(self, workspace_id: str, run_id: str, seconds: float) -> Run:
         """Return a run as soon as it has ended, waits or is paused, or else as it is after `seconds`."""
@@ -95,12 +97,13 @@ class ReadOperations(Operations):
         """Return the captured logs of the steps of a run, or of the steps named `step` if given, the oldest first."""
         run = await self.run(workspace_id, run_id)
         conditions = where(run_id=run.id, **({"step_name": step} if step is not None else {}))
-        return await aresolve(self.context.ledger.find(StepLog, conditions, order=Order("created_at")))
+        ledger = self.context.records.ledger_of(run)
+        return await aresolve(ledger.find(StepLog, conditions, order=Order("created_at")))
 
     async def events(self, workspace_id: str, run_id: str, *, after: int = 0, limit: int = 100) -> Sequence[RunEvent]:
         """Return the events of a run after a sequence number, the oldest first."""
         run = await self.run(workspace_id, run_id)
-        return await aresolve(self.context.ledger.events(run.id, after=after, limit=limit))
+        return await aresolve(self.context.records.ledger_of(run).events(run.id, after=after, limit=limit))
 
     @overload
     def follow(

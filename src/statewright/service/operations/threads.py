@@ -26,6 +26,7 @@ from statewright.service.access.approval_permission import check_thread_change
 from statewright.service.context.records import NEWEST_FIRST, find_first
 from statewright.service.context.service_context import Operations
 from statewright.service.operations.thread_edits import ACTIVE, EditRecorder, ResumableRun, guard_no_run_since
+from statewright.stale_reads import for_history
 
 
 class Threads(Operations):
@@ -41,7 +42,8 @@ class Threads(Operations):
     ) -> list[dict[str, Any]]:
         """Return the states at the checkpoints of a thread, of all branches or of one, the newest first."""
         app = await self._app(workspace_id, thread_id)
-        checkpoints = await aresolve(self.context.saver_of(workspace_id).history(thread_id, branch=branch, limit=limit))
+        saver = for_history(self.context.saver_of(workspace_id))
+        checkpoints = await aresolve(saver.history(thread_id, branch=branch, limit=limit))
         from statewright.runtime.lifecycle.snapshot import snapshot_of
 
         return [_describe(snapshot_of(app.program, checkpoint)) for checkpoint in checkpoints]

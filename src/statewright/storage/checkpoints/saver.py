@@ -165,8 +165,7 @@ class DatabaseSaver(Backend[D]):
 
     def _prune(self, policy: PrunePolicy, thread_id: str | None, dry_run: bool) -> Pruned:
         """Prune each thread in a transaction of its own, so that other writes need not wait for all of them."""
-        with self.database.read() as connection:
-            threads = self._thread_numbers(connection, thread_id)
+        threads = self.database.query(lambda connection: self._thread_numbers(connection, thread_id))
         counts = [self._prune_thread(number, name, policy, dry_run) for number, name in threads]
         return Pruned(sum(1 for count in counts if count), sum(counts))
 
@@ -181,8 +180,7 @@ class DatabaseSaver(Backend[D]):
             return count
 
         # Count first, with a connection for reading: most threads have nothing to prune, so that no write is needed.
-        with self.database.read() as connection:
-            count = with_damage_report(partial(prune, dry_run=True), thread_id)(connection)
+        count = self.database.query(with_damage_report(partial(prune, dry_run=True), thread_id))
         return self.database.write(with_damage_report(job, thread_id)) if count and not dry_run else count
 
     def _thread_numbers(self, connection: Connection, thread_id: str | None) -> list[tuple[int, str]]:

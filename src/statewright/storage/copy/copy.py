@@ -93,8 +93,10 @@ def copy_database(
 
 def _lock_empty(connection: Connection, target: Database) -> None:
     """Keep others from writing until the end of the transaction. Raises StorageError unless the target is empty."""
-    lock = target.statements("copy").get("lock")
-    if lock is not None:
+    sql = target.statements("copy")
+    if (be_patient := sql.get("be_patient")) is not None:
+        connection.execute(be_patient)
+    if (lock := sql.get("lock")) is not None:
         connection.execute(lock.replace(":tables", ", ".join(table.name for table in TABLES)))
     for table in TABLES:
         if connection.execute(f'SELECT 1 FROM "{table.name}" LIMIT 1').fetchone() is not None:

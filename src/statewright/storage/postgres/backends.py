@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from statewright.clock import Clock
 from statewright.storage.cache import DatabaseCache
 from statewright.storage.checkpoints.saver import DatabaseSaver
 from statewright.storage.postgres.commits import PostgresWriter
 from statewright.storage.postgres.database import PostgresDatabase
+from statewright.storage.postgres.vectors import open_vectors
 from statewright.storage.store.store import DatabaseStore
+from statewright.store import Index, TimeToLive
 
 
 class PostgresSaver(DatabaseSaver[PostgresDatabase]):
@@ -27,9 +32,29 @@ class PostgresStore(DatabaseStore[PostgresDatabase]):
 
     The first argument is a URL, with the options of `PostgresDatabase`, or an open database to share. Even if the
     database is encrypted, namespaces and keys are stored unencrypted, because items are looked up by them.
+
+    With an `index`, items are searched by pgvector if the server has this extension and the database is not encrypted:
+    exactly, or with `Index(method="hnsw")` approximately. Otherwise vectors are compared in the process.
     """
 
     database_type = PostgresDatabase
+
+    def __init__(
+        self,
+        database: PostgresDatabase | str,
+        *,
+        index: Index | None = None,
+        ttl: TimeToLive | None = None,
+        clock: Clock | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(database, index=index, ttl=ttl, clock=clock, **options)
+        if index is not None:
+            try:
+                self._vector_search = open_vectors(self.database, index)
+            except BaseException:
+                self.close()
+                raise
 
 
 class PostgresCache(DatabaseCache[PostgresDatabase]):

@@ -41,8 +41,9 @@ _TOKENS: Final = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|--[^\n]*|::|(\?)|(?<![:\w
 comments and casts."""
 _CONFLICTS: Final = ("40001", "40P01")
 """The SQLSTATEs of serialization failures and deadlocks, after which the same transaction may succeed if repeated."""
-_SESSION_ENDED: Final = ("08", "57P")
+_SESSION_ENDED: Final = ("08", "57P", "25P03", "25P04")
 """The prefixes of SQLSTATEs with which a server ends a session or refuses to start one."""
+COMMIT: Final = "COMMIT"
 MISMATCH: Final = "SW100"
 """The SQLSTATE that the function `expect_rows` raises for a wrong number of rows."""
 _LOCK: Final = "SELECT pg_advisory_xact_lock(key) FROM unnest(?::bigint[]) AS key"
@@ -70,7 +71,7 @@ class ConnectionLost(Exception):  # the usual name
     def __init__(self, reason: str, *, was_sent: bool = False) -> None:
         super().__init__(reason)
         self.was_sent = was_sent
-        """True if statements had already been sent, so that the transaction may have been committed."""
+        """True if `COMMIT` was sent, so that the transaction may have been committed."""
 
 
 def _field(result: pq.abc.PGresult, field: pq.DiagnosticField) -> str:
@@ -155,15 +156,28 @@ def _with_row_check(sql: str, match: Match) -> str:
 class Session:
     """A session of a server. Only one OS thread at a time may use it."""
 
-    def __init__(self, conninfo: bytes, *, schema: str | None = None, prepare: bool, timeout: float) -> None:
+    def __init__(
+        self,
+        conninfo: bytes,
+        *,
+        schema: str | None = None,
+        prepare: bool,
+        timeout: float,
+        idle_limit: int | None = None,
+    ) -> None:
         """Connect to the server. Raises ConnectionLost if that fails or takes longer than `timeout` seconds.
 
         Transactions use the tables of `schema`. If it is None, the search path of the user or the database applies.
-        `prepare` permits prepared statements.
+        `prepare` permits prepared statements. The server ends the session if it waits for longer than `idle_limit`
+        seconds for the next statement of a transaction.
         """
         self._prepare = prepare
         # Set for each transaction, because the session may belong to a pooler.
-        self._preamble = [_Query(f'SET LOCAL search_path TO "{schema}", public', ())] if schema is not None else []
+        settings = {"search_path": f'"{schema}", public'} if schema is not None else {}
+        if idle_limit is not None:
+            settings["idle_in_transaction_session_timeout"] = str(idle_limit * 1000)
+        calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+        self._preamble = [_Query(f"SELECT {calls}", ())] if settings else []
         self._prepared_names: dict[_Key, bytes] = {}
         """The names of prepared statements. A name is empty if a statement was executed, but is not prepared yet."""
         self._name_count = 0
@@ -262,19 +276,23 @@ class Session:
     def commit(self) -> None:
         """Send the queued statements together with the commit of the transaction, and process their results."""
         if not self._discard_empty_transaction():
-            self._queue.append(_Query("COMMIT", ()))
+            self._queue.append(_Query(COMMIT, ()))
             self.flush()
 
     def commit_later(self) -> None:
         """End a transaction that has only read, without waiting for the response of the server."""
         if not self._discard_empty_transaction():
-            self._queue.append(_Query("COMMIT", ()))
+            self._queue.append(_Query(COMMIT, ()))
             self._send_queue()
 
+    @property
+    def is_transaction_empty(self) -> bool:
+        """True if the transaction has no statement but those that begin it, which have not been sent."""
+        return 0 < self._begin_count == len(self._queue) and not self._locks
+
     def _discard_empty_transaction(self) -> bool:
-        """Discard the queue if it contains only the statements that begin a transaction, and return whether it did."""
-        is_empty = 0 < self._begin_count == len(self._queue) and not self._locks
-        if is_empty:
+        """Discard the queue if the transaction is empty, and return whether it was."""
+        if is_empty := self.is_transaction_empty:
             self._queue.clear()
         return is_empty
 
@@ -312,30 +330,34 @@ class Session:
             self._pg.pipeline_sync()
         except psycopg.Error as error:
             self.close()
-            raise ConnectionLost(str(error).strip()) from error
+            raise ConnectionLost(_text_of(error), was_sent=_commits(queue)) from error
         except BaseException:
             self.close()
             raise
 
     def _read_results(self) -> None:
         unread, self._unread = self._unread, []
+        queries = [query for queue, _ in unread for query in queue]
         outcomes: list[Rows | PostgresError | None] = []
         try:
             for _, preparations in unread:
                 outcomes += self._receive(preparations)
         except psycopg.Error as error:
             self.close()
-            raise ConnectionLost(str(error).strip(), was_sent=True) from error
+            raise ConnectionLost(_text_of(error), was_sent=_commits(queries)) from error
         except BaseException:
             self.close()
             raise
-        queries = [query for queue, _ in unread for query in queue]
         for query, outcome in zip(queries, outcomes, strict=True):
             if isinstance(outcome, PostgresError):
+                if outcome.code.startswith(_SESSION_ENDED):
+                    # Not `query` but any: a pooler reports a lost server for the first statement without a result.
+                    self.close()
+                    raise ConnectionLost(str(outcome), was_sent=_commits(queries)) from outcome
                 raise _error_of(query, outcome)
             if outcome is None:
                 self.close()
-                raise ConnectionLost("the server did not return the result of a statement", was_sent=True)
+                raise ConnectionLost("a result of the server is missing", was_sent=_commits(queries))
             if query.receive is not None:
                 query.receive(outcome)
             elif query.statement is not None and query.statement.receive is not None:
@@ -376,7 +398,8 @@ class Session:
             outcome = self._next_outcome()
             outcomes.append(preparation if isinstance(preparation, PostgresError) else outcome)
         while (result := self._next_result()) is None or result.status != pq.ExecStatus.PIPELINE_SYNC:
-            pass
+            if not self.is_open:
+                raise psycopg.OperationalError("the server has ended the session")
         return outcomes
 
     def _next_outcome(self) -> Rows | PostgresError | None:
@@ -423,6 +446,14 @@ def connect(conninfo: bytes, timeout: float) -> pq.abc.PGconn:
     raise ConnectionLost(message)
 
 
+def _commits(queries: Iterable[_Query]) -> bool:
+    return any(query.sql == COMMIT for query in queries)
+
+
+def _text_of(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
 def _outcome_of(result: pq.abc.PGresult) -> Rows | PostgresError | None:
     match result.status:
         case pq.ExecStatus.TUPLES_OK:
@@ -449,8 +480,6 @@ def _error_of(query: _Query, error: PostgresError) -> Exception:
         retry = RetryTransaction(str(error))
         retry.__cause__ = error
         return retry
-    if error.code.startswith(_SESSION_ENDED):
-        return ConnectionLost(str(error), was_sent=True)
     if query.statement is None:
         return error
     translated = query.statement.mismatch() if error.code == MISMATCH else query.statement.error_of(error)

@@ -15,26 +15,31 @@ seconds, or by an hour if one was set by hand, and a worker whose clock is ahead
 from __future__ import annotations
 
 import os
-import threading
+import time
 from collections.abc import Generator, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from traceback import clear_frames
-from typing import Any, Final, Self
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, Final, Self, TypeVar
+from weakref import ref
 
 from statewright.clock import Clock, SystemClock
 from statewright.errors import StorageError
 from statewright.serde.serde import Serde
 from statewright.storage.checkpoints.head_cache import HeadCache
+from statewright.storage.database import Job
 from statewright.storage.encryption import Encryptor
 from statewright.storage.group_commit import GroupCommitDatabase, LateFailure, RetryTransaction
 from statewright.storage.locations import checked_schema, is_postgres_url, parse_postgres_url
 from statewright.storage.postgres.bell import PostgresBell
 from statewright.storage.postgres.connection import ConnectionLost, IntegrityError, Session
-from statewright.storage.postgres.faults import parse_url, translate_error
+from statewright.storage.postgres.faults import ConnInfo, parse_url, translate_error
 from statewright.storage.postgres.migrate import has_schema, prepare_schema
+from statewright.storage.postgres.readers import Readers
+from statewright.storage.postgres.replica import Replica, ReplicaUnavailable
+from statewright.storage.postgres.writer import IDLE_LIMIT, MAX_ATTEMPTS, PATIENCE, SessionWriter
 from statewright.storage.row_ids import RowIds
 from statewright.storage.scripts import statements
 
+T = TypeVar("T")
 CONNECT_TIMEOUT: Final = 10.0
 """The maximum time in seconds for connecting to the server."""
 _PACKAGE: Final = "statewright.storage.postgres"
@@ -50,7 +55,8 @@ class PostgresDatabase(GroupCommitDatabase):
 
     `prepare=False` disables prepared statements, which some poolers do not support. `direct_url` is an address that
     leads to the server without a pooler, for notifications between processes. With a pooler and without such an
-    address, processes only poll. A URL may also have parameters for this: `?schema=name&prepare=false`.
+    address, processes only poll. `replica_url` is the address of a replica, which may lag behind: histories,
+    logs and lists are read there. A URL may also have parameters for this: `?schema=name&prepare=false`.
     """
 
     row_ids = RowIds(number_bits=28)
@@ -69,6 +75,7 @@ class PostgresDatabase(GroupCommitDatabase):
         serde: Serde | None = None,
         prepare: bool = True,
         direct_url: str | None = None,
+        replica_url: str | None = None,
         readers: int = 8,
         clock: Clock | None = None,
         trusts_clocks: bool = False,
@@ -77,8 +84,10 @@ class PostgresDatabase(GroupCommitDatabase):
             location = parse_postgres_url(url)
             url, prepare = location.url, prepare and location.prepare
             schema = location.schema if schema is None else schema
+            replica_url = location.replica_url if replica_url is None else replica_url
         self._conninfo = parse_url(url)
         self.schema = checked_schema(schema)
+        self._replica_conninfo = parse_url(replica_url) if replica_url is not None else None
         self._prepare = prepare
         bell_conninfo = parse_url(direct_url) if direct_url is not None else self._conninfo if prepare else None
         self.bell = PostgresBell(bell_conninfo.text, schema=schema) if bell_conninfo is not None else None
@@ -89,19 +98,18 @@ class PostgresDatabase(GroupCommitDatabase):
         self.clock = clock or SystemClock()
         self.trusts_clocks = trusts_clocks
         """True if leases are compared with the clocks of workers rather than the clock of the server. For tests."""
-        self._readers: list[Session] = []
-        self._free_readers = threading.BoundedSemaphore(readers)
         self._max_readers = readers
         self._open_queue()
         self._pid = os.getpid()
-        self._session: Session | None = None
+        self._open_pools()
         with self._translating_errors():
-            self._session = self._connect()
+            session = self._connect(idle_limit=IDLE_LIMIT)
             try:
-                prepare_schema(self._session, self.location, self.schema, self.encryptor)
+                prepare_schema(session, self.location, self.schema, self.encryptor)
             except BaseException:
-                self._session.close()
+                session.close()
                 raise
+        self._writer_session.session = session
         self._closed = False
 
     @property
@@ -132,22 +140,53 @@ class PostgresDatabase(GroupCommitDatabase):
 
     # -- sessions
 
-    def _connect(self) -> Session:
-        conninfo = self._conninfo.text.encode()
-        return Session(conninfo, schema=self.schema, prepare=self._prepare, timeout=CONNECT_TIMEOUT)
+    def _open_pools(self) -> None:
+        """Prepare the writing session and the pools for reading, which connect when they are used."""
+        reference = ref(self)  # weak, so that the sessions do not keep the database from being finalised
+
+        def opened() -> PostgresDatabase:
+            database = reference()
+            if database is None:
+                raise ConnectionLost("it was closed")
+            return database
+
+        def is_closed() -> bool:
+            database = reference()
+            return database is None or database._closed
+
+        self._writer_session = SessionWriter(
+            lambda: opened()._connect(idle_limit=IDLE_LIMIT), self.statements("writers"), is_closed
+        )
+        self._readers = Readers(lambda: opened()._connect_reader(), self._max_readers, is_closed, waits=True)
+        self._replica: Replica | None = None
+        if (conninfo := self._replica_conninfo) is not None:
+            pool = Readers(lambda: opened()._connect(conninfo), self._max_readers, is_closed, waits=False)
+            self._replica = Replica(pool, conninfo.shown)
+
+    def _connect_reader(self) -> Session:
+        if self._closed:
+            raise self._closed_error()
+        return self._connect()
+
+    def _connect(self, conninfo: ConnInfo | None = None, *, idle_limit: int | None = None) -> Session:
+        return Session(
+            (conninfo or self._conninfo).text.encode(),
+            schema=self.schema,
+            prepare=self._prepare,
+            timeout=CONNECT_TIMEOUT,
+            idle_limit=idle_limit,
+        )
 
     def _disconnect(self) -> None:
         if self.bell is not None:
             self.bell.close()
-        for session in (*self._readers, self._session):
-            if session is not None:
-                session.close()
-        self._readers.clear()
+        self._readers.close()
+        if self._replica is not None:
+            self._replica.close()
+        self._writer_session.close()
 
     def _reconnect_after_fork(self) -> None:
-        self._readers = []  # psycopg does not close sessions that belong to another process
-        self._free_readers = threading.BoundedSemaphore(self._max_readers)
-        self._session = None
+        self._open_pools()  # psycopg does not close sessions that belong to another process
 
     # -- reading
 
@@ -155,60 +194,60 @@ class PostgresDatabase(GroupCommitDatabase):
     def read(self) -> Generator[Session]:
         """Provide a session for reading. During the block, it sees a consistent snapshot of the database."""
         self._reopen_after_fork()
-        with self._free_readers, self._translating_errors():
-            session = self._reader()
-            try:
-                session.begin("ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                yield session
-                session.commit_later()
-            except BaseException as error:
-                clear_frames(error.__traceback__)
-                session.rollback()
-                raise
-            finally:
-                if self._closed or not session.is_open:
-                    session.close()
-                else:
-                    self._readers.append(session)
+        with self._translating_errors(), self._readers.session() as session:
+            yield session
 
-    def _reader(self) -> Session:
-        if self._closed:
-            raise self._closed_error()
-        while True:
-            try:
-                session = self._readers.pop()
-            except IndexError:
-                return self._connect()
-            if not session.has_ended():
-                return session
-            session.close()
+    def query(self, read: Job[T], *, stale_ok: bool = False) -> T:
+        """Call a function with a session for reading, once more if the session is lost meanwhile."""
+        self._reopen_after_fork()
+        if stale_ok and self._replica is not None:
+            with suppress(ReplicaUnavailable):
+                return self._replica.query(read)
+        end = time.monotonic() + PATIENCE
+        with self._translating_errors():
+            for _ in range(MAX_ATTEMPTS - 1):
+                try:
+                    with self._readers.session() as session:
+                        return read(session)
+                except ConnectionLost:
+                    if self._closed or time.monotonic() > end:
+                        raise
+            with self._readers.session() as session:
+                return read(session)
 
     # -- writing
 
     def _begin(self) -> None:
-        if self._session is None or self._session.has_ended():
-            self._session = self._connect()
-        self._session.begin()
+        self._writer_session.begin()
 
     def _commit(self) -> None:
         try:
-            self._writing_connection.commit()
+            self._writer_session.commit()
         except (RetryTransaction, ConnectionLost):
             raise
         except Exception as error:  # a statement of a job was executed only now, and has failed
             raise LateFailure from error
 
     def _roll_back(self) -> None:
-        if self._session is not None:
-            self._session.rollback()
+        self._writer_session.rollback()
+
+    def roll_back_failed(self) -> None:
+        """Roll back the transaction in which a statement has failed, before the error is reported."""
+        self._writer_session.rollback()
+
+    def _may_repeat(self, error: BaseException, attempt: int) -> bool:
+        if isinstance(error, ConnectionLost):
+            return not error.was_sent and not self._closed and attempt < MAX_ATTEMPTS
+        return super()._may_repeat(error, attempt)
 
     def _write_count(self) -> Hashable:
         return self._writing_connection.statements
 
     @property
     def _writing_connection(self) -> Session:
-        assert self._session is not None
-        return self._session
+        session = self._writer_session.session
+        assert session is not None
+        return session
 
     # -- statements
 

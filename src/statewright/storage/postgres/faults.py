@@ -29,7 +29,8 @@ _DEFAULTS: Final = {
 }
 """Default parameters of connections, which those in the address override."""
 _FULL: Final = ("53100", "53200")
-_LOCKED: Final = ("55P03", "57014", "40001", "40P01")
+_LOCKED: Final = ("55P03", "40001", "40P01")
+_CANCELLED: Final = "57014"
 _DAMAGED: Final = ("XX001", "XX002")
 _REMEDIES: Final = {
     "25006": "Connect to the primary server, with target_session_attrs=read-write if there are several hosts.",
@@ -41,6 +42,8 @@ _REMEDIES: Final = {
     "53300": "Raise max_connections of the server, lower `readers`, or use a pooler such as pgbouncer.",
 }
 """What the user can do about an error, by SQLSTATE."""
+_NO_CONNECTION_FREE: Final = ("too many clients", "remaining connection slots", "too many connections", "no more conn")
+"""Parts of messages of servers and poolers that refuse a connection, for which libpq reports no SQLSTATE."""
 
 
 class ConnInfo(NamedTuple):
@@ -80,8 +83,10 @@ def translate_error(error: BaseException, location: str) -> StorageError | None:
                 f"The connection to {location} was lost: {error}. It is not known whether this write was saved. Read "
                 f"the stored data before you write it again."
             )
+        message = _on_one_line(error)
+        remedy = _REMEDIES["53300"] if any(part in message for part in _NO_CONNECTION_FREE) else ""
         return StorageUnavailable(
-            f"The database {location} cannot be used: {_on_one_line(error)}. Nothing was written."
+            f"The database {location} cannot be used: {message}. Nothing was written. {remedy}".rstrip()
         )
     if isinstance(error, UnicodeEncodeError):
         return SerdeError("a name", str(error))
@@ -94,6 +99,11 @@ def translate_error(error: BaseException, location: str) -> StorageError | None:
     if error.code in _LOCKED:
         return StorageLocked(
             f"Other transactions have locked rows of {location}: {error}. Nothing was written. Try again."
+        )
+    if error.code == _CANCELLED:
+        return StorageLocked(
+            f"A statement on {location} took too long or was cancelled, perhaps while it waited for locks: {error}. "
+            f"Nothing was written. Try again, or raise statement_timeout of this user."
         )
     if error.code in _DAMAGED:
         return DamagedDatabase(str(error), where=location)

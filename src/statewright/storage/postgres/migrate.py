@@ -90,7 +90,13 @@ def _create(session: Session, encryptor: Encryptor) -> None:
             session.send(Statement(statement, ()))
 
 
-STEPS: Final[tuple[Callable[[Session, Encryptor], None], ...]] = (_create,)
+def _to_version_2(session: Session, encryptor: Encryptor) -> None:
+    """Create the table of writers, and what the search by pgvector needs."""
+    for statement in split_script(_PACKAGE, "version_2"):
+        session.send(Statement(statement, ()))
+
+
+STEPS: Final[tuple[Callable[[Session, Encryptor], None], ...]] = (_create, _to_version_2)
 """The functions that migrate the schema from each version, beginning with 0, to the next version."""
 VERSION: Final = len(STEPS)
 """The version of the schema that this version of Statewright uses."""

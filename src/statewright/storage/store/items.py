@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, cast
 
 from statewright.clock import instant_of
 from statewright.errors import InvalidConfig
@@ -23,14 +23,45 @@ from statewright.store.vectors import Vector, pack_vectors, score_items
 
 ItemKey = dict[str, str]
 """The stored namespace and the key of an item, as the parameters `namespace` and `key` of statements."""
+
+
+class VectorSearch(Protocol):
+    """Compares vectors in the database."""
+
+    def put(self, connection: Connection, item: int, vectors: Iterable[Vector]) -> None:
+        """Store the vectors of an item."""
+        ...
+
+    def others(self, connection: Connection, bounds: Mapping[str, Any]) -> Iterable[Any]:
+        """Return the rows of a range of namespaces that have to be compared here, or have other dimensions."""
+        ...
+
+    def nearest(
+        self,
+        connection: Connection,
+        query: Vector,
+        bounds: Mapping[str, Any],
+        pattern: str | None,
+        decode: Callable[[bytes], bytes],
+        others: Sequence[tuple[int, float]],
+    ) -> Iterable[tuple[int, float]]:
+        """Return the numbers of items with their similarities to a query, most similar first."""
+        ...
+
+
 _ANY_LABEL = r"[^.]+\."
 
 
 class Items:
     """Reads and writes items with a connection, in one transaction."""
 
-    def __init__(self, database: Database, connection: Connection, now: int) -> None:
-        """`now` is the current time in microseconds since 1970, by which items expire."""
+    def __init__(
+        self, database: Database, connection: Connection, now: int, vector_search: VectorSearch | None = None
+    ) -> None:
+        """`now` is the current time in microseconds since 1970, by which items expire. `vector_search` compares vectors
+        in the database; if it is None, they are compared here.
+        """
+        self._vector_search = vector_search
         self._database = database
         self._connection = connection
         self._sql = database.statements("items")
@@ -61,6 +92,8 @@ class Items:
         if vectors:
             packed = self._database.encode(pack_vectors(vectors))
             self._connection.execute(self._sql["put_vectors"], (number, len(vectors[0]), packed))
+            if self._vector_search is not None:
+                self._vector_search.put(self._connection, number, vectors)
 
     def delete(self, namespace: Namespace, key: str) -> None:
         item_key = item_key_of(namespace, key)
@@ -121,21 +154,29 @@ class Items:
             if pattern.match(path):
                 yield number, None
 
-    def _by_similarity(self, prefix: Namespace, query: Vector) -> list[tuple[int, float]]:
+    def _by_similarity(self, prefix: Namespace, query: Vector) -> Iterable[tuple[int, float]]:
         """Return the numbers of the items under a prefix with their similarities to a query, most similar first.
 
         Items with equal similarities are in the order of their last updates, newest first.
         """
         # Each update gives an item a new number, which is larger than all earlier numbers.
-        return sorted(score_items(query, self._vectors(prefix, len(query))), key=lambda item: (-item[1], -item[0]))
+        bounds, search = self._range(prefix), self._vector_search
+        if search is None:
+            rows = self._connection.execute(self._sql["vectors"], bounds)
+            return sorted(
+                score_items(query, self._vectors(rows, prefix, len(query))), key=lambda item: (-item[1], -item[0])
+            )
+        others = score_items(query, self._vectors(search.others(self._connection, bounds), prefix, len(query)))
+        pattern = f"^{_pattern(prefix).pattern}" if "*" in prefix else None
+        return search.nearest(self._connection, query, bounds, pattern, self._decode, list(others))
 
-    def _vectors(self, prefix: Namespace, dims: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the numbers and the packed vectors of the items under a prefix.
+    def _vectors(self, rows: Iterable[Any], prefix: Namespace, dims: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the numbers and the packed vectors of the items under a prefix, from rows of a range of namespaces.
 
         Raises InvalidConfig if the vectors of an item have another number of dimensions than `dims`.
         """
         pattern = _pattern(prefix)
-        for number, path, stored_dims, vectors in self._connection.execute(self._sql["vectors"], self._range(prefix)):
+        for number, path, stored_dims, vectors in rows:
             if not pattern.match(path):
                 continue
             if stored_dims != dims:

@@ -20,7 +20,7 @@ from statewright.errors import SerdeError
 from statewright.page import cut_page
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.storage.database import Backend, Connection, D, Database
-from statewright.storage.store.items import Items, item_key_of
+from statewright.storage.store.items import Items, VectorSearch, item_key_of
 from statewright.store import (
     GetOp,
     Index,
@@ -60,7 +60,15 @@ class Batch:
     Otherwise call `read`, and then, if `needs_refresh` is True, `refresh` in a transaction that writes.
     """
 
-    def __init__(self, database: Database, clock: Clock, index: Index | None, steps: Sequence[Step]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        index: Index | None,
+        steps: Sequence[Step],
+        vector_search: VectorSearch | None = None,
+    ) -> None:
+        self._vector_search = vector_search
         self._database = database
         self._clock = clock
         self._index = index
@@ -83,8 +91,7 @@ class Batch:
 
     def read(self) -> list[Any]:
         """Perform operations that only read, and return their results."""
-        with self._database.read() as connection:
-            return self._perform_steps(connection)
+        return self._database.query(self._perform_steps)
 
     def perform(self, connection: Connection) -> list[Any]:
         """Perform operations that read and write, restart times to live, and return the results."""
@@ -98,12 +105,16 @@ class Batch:
             connection.executemany(self._database.statements("items")["refresh"], self._items.items_to_refresh)
 
     def _perform_steps(self, connection: Connection) -> list[Any]:
-        self._items = items = Items(self._database, connection, microseconds(self._clock.now()))
+        now = microseconds(self._clock.now())
+        self._items = items = Items(self._database, connection, now, self._vector_search)
         return [step.perform(items, vectors) for step, vectors in zip(self._steps, self._vectors, strict=True)]
 
 
 class DatabaseStore(Backend[D], ConfiguredStore):
     """Stores items in a database."""
+
+    _vector_search: VectorSearch | None = None
+    """Compares vectors in the database; None if they are compared in the process."""
 
     def __init__(
         self,
@@ -222,7 +233,8 @@ class DatabaseStore(Backend[D], ConfiguredStore):
     # -- operations
 
     def _plan(self, operations: Iterable[Operation]) -> Batch:
-        return Batch(self.database, self._clock, self._index, [self._step(operation) for operation in operations])
+        steps = [self._step(operation) for operation in operations]
+        return Batch(self.database, self._clock, self._index, steps, self._vector_search)
 
     def _step(self, operation: Operation) -> Step:
         match operation:

@@ -22,6 +22,7 @@ from statewright.errors import (
 from statewright.futures import resolve
 from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver
 from statewright.storage.postgres.connection import parse
+from statewright.storage.postgres.writer import MAX_ATTEMPTS
 from statewright.testing.clock import FakeClock
 from statewright.testing.conformance.checkpointer.samples import commit_after
 
@@ -156,17 +157,48 @@ def test_a_session_that_has_ended_is_replaced_before_the_next_write_and_read() -
     assert len(resolve(saver.history("thread"))) == 2
 
 
-def test_a_session_that_ends_within_a_transaction_fails_it() -> None:
+def test_a_job_whose_session_ends_within_its_transaction_is_done_again() -> None:
     database = empty_database()
+    attempts: list[int] = []
 
     def job(connection: Any) -> None:
-        pid = connection.execute("SELECT pg_backend_pid()").fetchone()[0]
-        end_session(pid)
+        attempts.append(connection.execute("SELECT pg_backend_pid()").fetchone()[0])
+        connection.execute("INSERT INTO events (place, body) VALUES (1, '')")
+        if len(attempts) == 1:
+            end_session(attempts[0])
+
+    database.write(job)
+    assert len(set(attempts)) == 2
+    assert database.write(lambda connection: connection.execute("SELECT count(*) FROM events").fetchone()[0]) == 1
+
+
+def test_a_job_that_ends_each_of_its_sessions_fails_in_the_end() -> None:
+    database = empty_database()
+    attempts: list[int] = []
+
+    def job(connection: Any) -> None:
+        attempts.append(connection.execute("SELECT pg_backend_pid()").fetchone()[0])
+        end_session(attempts[-1])
         connection.execute("INSERT INTO events (place, body) VALUES (1, '')")
 
-    with pytest.raises(StorageUnavailable, match="was lost"):
+    with pytest.raises(StorageUnavailable, match="Nothing was written"):
         database.write(job)
+    assert len(attempts) == MAX_ATTEMPTS
     assert database.write(lambda connection: connection.execute("SELECT count(*) FROM events").fetchone()[0]) == 0
+
+
+def test_a_read_whose_session_ends_is_done_again() -> None:
+    database = empty_database()
+    attempts: list[int] = []
+
+    def read(connection: Any) -> int:
+        attempts.append(connection.execute("SELECT pg_backend_pid()").fetchone()[0])
+        if len(attempts) == 1:
+            end_session(attempts[0])
+        return connection.execute("SELECT count(*) FROM events").fetchone()[0]
+
+    assert database.query(read) == 0
+    assert len(set(attempts)) == 2
 
 
 def test_an_interrupted_write_leaves_a_usable_database() -> None:

@@ -11,6 +11,10 @@ SELECT id, place, pid, process_started FROM workers
 WHERE until > current_microseconds()
 ORDER BY id;
 
+-- be_patient
+-- The target waits while the source is read.
+SET LOCAL idle_in_transaction_session_timeout TO 0;
+
 -- lock
 -- Others may read, but not write.
 LOCK TABLE :tables IN EXCLUSIVE MODE;
