@@ -49,6 +49,6 @@ def shared_executor() -> Any:
 
     from statewright.executors import RayExecutor
 
-    ray.init(**OPTIONS)
+    ray.init("local", **OPTIONS)  # not the cluster of another worker process
     atexit.register(ray.shutdown)
     return RayExecutor(max_resubmissions=2)

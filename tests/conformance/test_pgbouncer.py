@@ -66,12 +66,14 @@ class Pooled:
         self.database = database
 
 
+@pytest.mark.sampled
 class TestSaver(Pooled, CheckpointerConformance):
     def make_saver(self) -> PostgresSaver:
         empty_schema(self.database)
         return PostgresSaver(self.database)
 
 
+@pytest.mark.sampled
 class TestLedger(Pooled, LedgerConformance):
     def make_ledger(self) -> PostgresLedger:
         empty_schema(self.database)
@@ -82,6 +84,7 @@ class TestLedger(Pooled, LedgerConformance):
         return PostgresSaver(ledger.database)
 
 
+@pytest.mark.sampled
 class TestStore(Pooled, StoreConformance):
     def make_store(self, **options: Any) -> PostgresStore:
         empty_schema(self.database)

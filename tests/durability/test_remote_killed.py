@@ -40,7 +40,7 @@ def marked(folder: Path) -> dict[int, list[int]]:
     return {number: pids for number in range(COUNT) if (pids := marks(folder, number))}
 
 
-@pytest.mark.parametrize("kind", ["process", pytest.param("ray", marks=needs_ray)])
+@pytest.mark.parametrize("kind", ["process", pytest.param("ray", marks=[needs_ray, pytest.mark.full])])
 def test_after_the_driver_was_killed_only_calls_without_a_saved_result_are_repeated(tmp_path: Path, kind: str) -> None:
     command = [sys.executable, "-m", "tests.durability.remote_driver", str(tmp_path), kind]
     with subprocess.Popen(command, cwd=Path(__file__).parents[2], stderr=subprocess.DEVNULL) as driver:
@@ -93,6 +93,7 @@ def fan_out(function: Any, executor: Any) -> Any:
     return graph.compile(executors={"ray": executor})
 
 
+@pytest.mark.full
 @needs_ray
 def test_a_fan_out_survives_the_death_of_a_machine(cluster: Any, tmp_path: Path) -> None:
     machines = [cluster.add_node(num_cpus=1) for _ in range(2)]
@@ -111,6 +112,7 @@ def test_a_fan_out_survives_the_death_of_a_machine(cluster: Any, tmp_path: Path)
     assert results == [list(range(10_000))]
 
 
+@pytest.mark.full
 @needs_ray
 def test_a_ray_task_that_is_killed_for_memory_is_sent_again_and_then_fails(tmp_path: Path) -> None:
     """The memory monitor of Ray kills a worker as the system does; it is made to find every task too large."""
@@ -134,7 +136,7 @@ from statewright.errors import WorkerDied
 from statewright.executors import RayExecutor
 
 try:
-    fan_out(nodes.block, RayExecutor(init=OPTIONS, max_resubmissions=1)).invoke({"items": [(sys.argv[1], 0)]})
+    fan_out(nodes.block, RayExecutor("local", init=OPTIONS, max_resubmissions=1)).invoke({"items": [(sys.argv[1], 0)]})
 except WorkerDied as error:
     print(type(error).__name__, error)
 """

@@ -28,7 +28,7 @@ def pool() -> Iterator[ProcessExecutor]:
         yield pool
 
 
-@pytest.fixture(params=["process", pytest.param("ray", marks=needs_ray)])
+@pytest.fixture(params=["process", pytest.param("ray", marks=[needs_ray, pytest.mark.sampled])])
 def executor(request: pytest.FixtureRequest, pool: ProcessExecutor) -> Executor:
     return pool if request.param == "process" else shared_executor()
 

@@ -141,7 +141,7 @@ def test_gathered_arguments_follow_the_alias_of_their_sender(driver: Any, saver:
 
 def test_gathered_arguments_of_a_removed_sender_are_refused(driver: Any, saver: Any) -> None:
     driver.invoke(graph_with_gathered_sends("a").compile(saver), {}, thread_id="t")
-    with pytest.raises(GraphVersionMismatch, match="'a' has sent"):
+    with pytest.raises(GraphVersionMismatch, match="'a' sent a value"):
         driver.invoke(graph_with_gathered_sends("b").compile(saver), Command(resume="yes"), thread_id="t")
 
 

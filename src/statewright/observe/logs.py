@@ -22,6 +22,8 @@ from statewright.redaction import Redactor
 from statewright.runtime.tasks.scope import current_scope
 
 LogFormat = Literal["json", "console"]
+_OF_STRUCTLOG: Final = frozenset({"_record", "_from_structlog"})
+"""Keys that structlog itself removes at the end."""
 _FORMATS: Final[tuple[LogFormat, ...]] = ("json", "console")
 _LEVELS: Final = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
 _Event = MutableMapping[str, Any]
@@ -91,7 +93,7 @@ def _formatter(log_format: LogFormat, stream: TextIO, redactor: Redactor) -> log
     with optional("Structured logs need", extra="server"):
         import structlog
     redact = _redaction_processor(redactor)
-    chain: list[Any] = [_add_head, structlog.stdlib.ExtraAdder(), _add_fields, _add_error, redact]
+    chain: list[Any] = [_add_head, structlog.stdlib.ExtraAdder(), _drop_private, _add_fields, _add_error, redact]
     if log_format == "json":
         renderer: Any = structlog.processors.JSONRenderer(json.dumps, default=str)
     else:
@@ -105,6 +107,11 @@ def _add_head(_: Any, __: str, event: _Event) -> _Event:
     record: logging.LogRecord = event["_record"]
     at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {"timestamp": at, "level": record.levelname.lower(), "logger": record.name, **event}
+
+
+def _drop_private(_: Any, __: str, event: _Event) -> _Event:
+    """Drop what libraries add to every record for themselves, such as `_ray_timestamp_ns`."""
+    return {key: value for key, value in event.items() if not key.startswith("_") or key in _OF_STRUCTLOG}
 
 
 def _add_fields(_: Any, __: str, event: _Event) -> _Event:

@@ -26,7 +26,9 @@ def events(stream: io.StringIO) -> list[dict[str, Any]]:
 def test_an_event_is_one_line_of_json_with_its_fields() -> None:
     stream = io.StringIO()
     with configure_logging(stream=stream), bound(request_id="req-1"):
-        log.info("Run %s has\nended", "r-1", extra={"status": "completed", "seconds": 1.5, "when": object})
+        log.info(
+            "Run %s has\nended", "r-1", extra={"status": "completed", "seconds": 1.5, "when": object, "_library": 1}
+        )
     (event,) = events(stream)
     assert event.pop("timestamp").endswith("Z")
     assert event == {

@@ -17,7 +17,7 @@ from statewright.storage.sqlite import SqliteLedger
 NOW = datetime.now(UTC)
 
 
-def worker(name: str, seconds: float = 60, **values: Any) -> Worker:
+def worker(name: str, seconds: float = 86_400, **values: Any) -> Worker:
     defaults: dict[str, Any] = {"place": "here", "pid": 7, "process_started": "", "capacity": 3, "host": "pod-1"}
     return Worker(id=name, until=NOW + timedelta(seconds=seconds), started_at=NOW, **{**defaults, **values})
 
