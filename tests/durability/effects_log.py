@@ -4,7 +4,8 @@ Each line is written by one call with O_APPEND, so the lines of all processes ha
 
 - A recorded effect is never started again.
 - An effect is executed twice only after a crash between the effect and its record: the process that executed it first
-  was killed or stopped. A stopped process may also, once it is continued, complete an effect that it had started.
+  was killed or stopped, or was late: on a busy machine it got no chance to renew its lease in time. A process that was
+  stopped or late may also, once it continues, complete an effect that it had started.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ def read_lines(path: Path) -> list[Line]:
 
 def violations(lines: Sequence[Line]) -> list[str]:
     """Return a sentence for each violation of the invariants."""
-    halted = {line.pid for line in lines if line.kind in ("killed", "stopped")}
-    stopped = {line.pid for line in lines if line.kind == "stopped"}
+    stopped = {line.pid for line in lines if line.kind in ("stopped", "late")}
+    halted = stopped | {line.pid for line in lines if line.kind == "killed"}
     by_key: defaultdict[str, list[Line]] = defaultdict(list)
     for line in lines:
         if line.key:

@@ -9,7 +9,8 @@ the parent compares the threads with a log outside the database (`effects_log`):
 
 - A question has one answer, which a process has sent, and which was not refused. If an answer was accepted, it is that
   one.
-- A recorded effect is not started again; an unrecorded one is executed twice only after a kill or a stop.
+- A recorded effect is not started again; an unrecorded one is executed twice only after a kill, a stop, or a lease that
+  was not renewed in time.
 - A process gets no error except that another process holds the thread.
 - Every thread ends.
 """
@@ -159,7 +160,8 @@ class Rival:
                 asyncio.run(self._app.ainvoke(value, thread_id=thread))
         except (InvalidResume, ThreadBusy, UnansweredInterrupts):
             return "refused"
-        except LeaseLost:  # this process was stopped, and another one has taken over
+        except LeaseLost:  # this process was stopped, or late on a busy machine, and another one has taken over
+            self._log.write("late")
             return "fenced"
         return "accepted"
 
@@ -230,7 +232,8 @@ class Contest:
         self.answers = Counter(
             line.kind for line in lines if line.kind in ("accepted", "refused", "fenced") and line.token
         )
-        effect_lines = [line for line in lines if line.kind in ("begin", "effect", "recorded", "killed", "stopped")]
+        kinds = ("begin", "effect", "recorded", "killed", "stopped", "late")
+        effect_lines = [line for line in lines if line.kind in kinds]
         assert not violations(effect_lines), violations(effect_lines)
         with SqliteSaver(self.folder / "runs.db") as saver:
             app = graph_of(EffectsLog(self.folder / "unused.log"), lambda: None).compile(saver)

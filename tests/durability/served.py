@@ -6,6 +6,8 @@ import operator
 import random
 import sys
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, TypedDict
@@ -13,6 +15,8 @@ from typing import Annotated, Any, Final, TypedDict
 from tests.durability.effects_log import EffectsLog
 
 from statewright import END, START, Runtime, StateGraph, interrupt, sleep, wait_for_event
+from statewright.futures import AnyFuture, is_future
+from statewright.runs import Change, Insert, Update, Worker
 from statewright.server import ServerSettings, create_app, serve
 from statewright.service import Catalog, Service, ServiceSettings
 from statewright.service.webhooks import WebhookSettings
@@ -133,6 +137,43 @@ EXPECTED: dict[str, list[Any]] = {
 """The logs of completed runs by graph. Those of other graphs depend on the input."""
 
 
+def watch_lease(ledger: Any, effects: EffectsLog) -> None:
+    """Write `late` to the log of effects whenever this server has renewed its lease too late.
+
+    Then other servers may have taken over its runs, as if it had been stopped. That is no fault: on a busy machine a
+    process may get no processor, or no lock of the database, for the seconds of a lease.
+    """
+    write = ledger.write
+    renewed_at: float | None = None
+
+    def watched(changes: Sequence[Change]) -> Any:
+        begun_at = time.monotonic()
+        result = write(changes)
+        if any(_renews_lease(change) for change in changes):
+            if is_future(result):
+                result.add_done_callback(lambda future: check(begun_at, future))
+            else:
+                check(begun_at)
+        return result
+
+    def check(begun_at: float, future: AnyFuture[None] | None = None) -> None:
+        nonlocal renewed_at
+        if renewed_at is not None and time.monotonic() - renewed_at > 0.9 * LEASE:  # it began a moment earlier
+            effects.write("late")
+        with suppress(Exception):
+            if future is not None:
+                future.result()
+            renewed_at = begun_at
+
+    ledger.write = watched
+
+
+def _renews_lease(change: Change) -> bool:
+    if isinstance(change, Update):
+        return change.kind is Worker and "until" in change.values
+    return isinstance(change, Insert) and isinstance(change.record, Worker)
+
+
 def open_storage(location: str) -> dict[str, Any]:
     """Open a database, and return the arguments of a service."""
     if location.startswith("postgresql:"):
@@ -144,14 +185,17 @@ def open_storage(location: str) -> dict[str, Any]:
     return {"ledger": SqliteLedger(database), "saver": SqliteSaver(database)}
 
 
-def main(location: str, port: int, effects: str) -> None:
+def main(location: str, port: int, effects_path: str) -> None:
     catalog = Catalog()
-    for graph in make_graphs(EffectsLog(Path(effects))):
+    effects = EffectsLog(Path(effects_path))
+    for graph in make_graphs(effects):
         catalog.serve(graph.name or "", graph)
     catalog.serve_steps(DEFINITION)
+    storage = open_storage(location)
+    watch_lease(storage["ledger"], effects)
     service = Service(
         catalog,
-        **open_storage(location),
+        **storage,
         settings=ServiceSettings(capacity=20, look_every=0.2, lease=LEASE),
         webhooks=WebhookSettings(allow_hosts=("127.0.0.1",), allow_http=True, retry_after=(0.2,) * 500, timeout=30),
     )
