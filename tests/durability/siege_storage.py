@@ -85,7 +85,7 @@ class FileStorage:
             await asyncio.sleep(self._random.uniform(0, 0.2))
 
     def _can_write(self) -> bool:
-        with closing(sqlite3.connect(self._path, timeout=5, isolation_level=None)) as ledger:
+        with closing(sqlite3.connect(self._path, timeout=0.5, isolation_level=None)) as ledger:
             try:
                 ledger.execute("BEGIN IMMEDIATE")
                 ledger.execute("ROLLBACK")
