@@ -7,6 +7,8 @@ import importlib
 import inspect
 import subprocess
 import sys
+from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TypeGuard
 
@@ -224,3 +226,27 @@ def _imported(path: Path) -> list[str]:
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     modules = [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module is not None]
     return [name for name in modules if name.startswith("statewright")]
+
+
+def test_no_modules_import_each_other_not_even_for_types() -> None:
+    modules = {_module_name(path): path for path in SOURCE.rglob("*.py")}
+    try:
+        TopologicalSorter({name: _imported_modules(name, modules) for name in modules}).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+def _module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
+def _imported_modules(name: str, modules: Mapping[str, Path]) -> set[str]:
+    """Return the modules that a module imports: at its top, in its functions, and for types."""
+    imports = [
+        node
+        for node in ast.walk(ast.parse(modules[name].read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+    ]
+    pairs = {(node.module, f"{node.module}.{alias.name}") for node in imports for alias in node.names}
+    return {full if full in modules else module for module, full in pairs} & modules.keys() - {name}

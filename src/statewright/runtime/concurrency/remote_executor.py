@@ -12,7 +12,7 @@ import contextvars
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, cast
 
 from statewright.errors import RemoteCallError
 from statewright.executors.dispatcher import Dispatcher, ItemResult, RemoteItem
@@ -66,10 +66,9 @@ class _NodeFeed:
     is_stopping = False  # it has no coroutines to cancel
 
     def __init__(self, step: Superstep, node: NodeProgram, indices: Sequence[int]) -> None:
-        assert node.remote is not None
         self._step = step
         self._node = node
-        self._remote: RemoteNode = node.remote
+        self._remote = cast(RemoteNode, node.remote)
         self._indices = iter(indices)
         self._unsent = len(indices)
         self._reports: SimpleQueue[Callable[[], object]] = SimpleQueue()

@@ -7,9 +7,9 @@ threads and event loops may share it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
+from typing import Any, ClassVar, Final, Literal, Protocol, cast
 
 from statewright.channels import (
     MISSING,
@@ -61,10 +61,6 @@ from statewright.state import (
     stored_types,
 )
 
-if TYPE_CHECKING:
-    from statewright.executors.port import Executor
-    from statewright.runtime.tasks.remote_node import RemoteNode
-
 Validate = Literal["input", "all", "off"]
 Lane = Literal["loop", "thread", "inline"]
 """Where a node is executed: on an event loop, on a worker thread, or on the thread of the driver."""
@@ -92,6 +88,14 @@ class Route:
         self.injected = parameters.injected or None
         """Pairs (parameter of the path function, name of the service that it receives); None if there are none."""
         self.is_coroutine = is_coroutine_function(branch.path)
+
+
+class RemoteCalls(Protocol):
+    """The calls of a node in other processes; see `remote_node`, which knows runs and is therefore not known here."""
+
+    def acall(self, state: Any) -> Awaitable[Any]:
+        """Call the node in another process."""
+        ...
 
 
 class NodeProgram:
@@ -163,7 +167,7 @@ class NodeProgram:
         """Where the sync driver executes the node if several tasks run concurrently."""
         self.async_lane: Lane = "thread" if self.acall is None else "loop"
         """Where the driver on an event loop executes the node."""
-        self.remote: RemoteNode | None = None
+        self.remote: RemoteCalls | None = None
         """Its calls in other processes, if it has an executor."""
         self.policies: NodePolicies | None = None
         """The policies of the node; None if it has none."""
@@ -210,11 +214,11 @@ class Program:
         unknown_keys: UnknownKeys = "warn",
         validate: Validate = "input",
         debug: bool = False,
-        executors: Mapping[str, Executor] | None = None,
+        connect_remote: Callable[[Node, Parameters], RemoteCalls] | None = None,
     ) -> None:
+        """`connect_remote` returns the calls of a node that has an executor. It is required if any node has one."""
         self.graph = graph
-        self._executors = executors or {}
-        """The executors of nodes, by name, with the default ones that nodes name."""
+        self._connect_remote = connect_remote
         self.has_remote = any(node.executor is not None for node in graph.nodes.values())
         """True if a node runs in other processes."""
         self._policy_factory = PolicyFactory(graph)
@@ -384,7 +388,7 @@ class Program:
             )
             program.async_lane = "loop"
         if node.executor is not None:
-            self._run_elsewhere(program, node, parameters)
+            self._run_remotely(program, node, parameters)
         program.policies = self._policy_factory.policies_of(node)
         if program.policies is not None:
             program.async_lane = program.concurrent_lane = "loop"  # so that no thread is occupied by a task that waits
@@ -402,11 +406,10 @@ class Program:
         self._connect(program, node.name)
         return program
 
-    def _run_elsewhere(self, program: NodeProgram, node: Node, parameters: Parameters) -> None:
+    def _run_remotely(self, program: NodeProgram, node: Node, parameters: Parameters) -> None:
         """Make a node call its function in another process. To drivers it is a coroutine function of its input."""
-        from statewright.runtime.tasks.remote_node import RemoteNode  # loads the executors
-
-        program.remote = RemoteNode(node, parameters, self._executors[cast(str, node.executor)])
+        assert self._connect_remote is not None
+        program.remote = self._connect_remote(node, parameters)
         program.acall = program.remote.acall
         program.takes_state, program.injected, program.state_only = True, None, True
         program.sync_lane = program.concurrent_lane = program.async_lane = "loop"

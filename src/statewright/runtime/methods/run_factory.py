@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from statewright.cache import Cache
@@ -22,7 +23,9 @@ from statewright.graph import (
     GraphParameters,
     InputT,
     Memory,
+    Node,
     OutputT,
+    Parameters,
     ResultT,
     RunStarter,
     StateT,
@@ -56,6 +59,7 @@ from statewright.store import Store
 
 if TYPE_CHECKING:
     from statewright.executors.port import Executor
+    from statewright.runtime.tasks.remote_node import RemoteNode
 
 
 class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
@@ -104,7 +108,11 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             self._config._replace(sibling_grace=0.0) if sibling_grace is SIBLING_GRACE else self._config
         )
         self._program = self.program_class(
-            graph, unknown_keys=unknown_keys, validate=validate, debug=debug, executors=executors
+            graph,
+            unknown_keys=unknown_keys,
+            validate=validate,
+            debug=debug,
+            connect_remote=partial(_connect_remote, executors or {}),
         )
         if checkpointer is not None:
             checkpointer.allow(self._program.stored_types)
@@ -389,6 +397,13 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return StreamFormatter(
             self._program, checked_modes(modes), shows_mode=True, subgraphs=False, version="v1", buffer=PrintingBuffer()
         )
+
+
+def _connect_remote(executors: Mapping[str, Executor], node: Node, parameters: Parameters) -> RemoteNode:
+    """Return the calls of a node by its executor."""
+    from statewright.runtime.tasks.remote_node import RemoteNode  # loads the executors
+
+    return RemoteNode(node, parameters, executors[cast(str, node.executor)])
 
 
 def _id_and_owner(settings: Settings) -> tuple[str, str]:
