@@ -196,7 +196,7 @@ def main(location: str, port: int, effects_path: str) -> None:
     service = Service(
         catalog,
         **storage,
-        settings=ServiceSettings(capacity=20, look_every=0.2, lease=LEASE),
+        settings=ServiceSettings(capacity=20, poll_interval=0.2, lease=LEASE),
         webhooks=WebhookSettings(allow_hosts=("127.0.0.1",), allow_http=True, retry_after=(0.2,) * 500, timeout=30),
     )
     settings = ServerSettings(port=port, auth="none")

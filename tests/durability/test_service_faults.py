@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 FULL: Final = os.environ.get("STATEWRIGHT_FULL") == "1"
 LEDGER: Final = ("write", "get", "find", "count", "groups", "events", "claim")
 SAVER: Final = ("commit", "save_results", "load", "lease", "renew", "history", "read", "claim", "release")
-SETTINGS: Final = ServiceSettings(lease=0.3, look_every=0.02)
+SETTINGS: Final = ServiceSettings(lease=0.3, poll_interval=0.02)
 """Short times, so that tests do not wait long; no result depends on them."""
 
 

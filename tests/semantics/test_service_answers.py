@@ -17,7 +17,7 @@ from statewright.service.context.service_context import ServiceContext
 from statewright.service.operations.inbox import answer_to
 
 pytestmark = pytest.mark.anyio
-IDLE = ServiceSettings(look_every=600, drain=0.2)
+IDLE = ServiceSettings(poll_interval=600, drain=0.2)
 """Workers look for work only when they are notified."""
 
 

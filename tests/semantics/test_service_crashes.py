@@ -28,7 +28,7 @@ from statewright.workflow.steps import compile_steps
 
 pytestmark = pytest.mark.anyio
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
-QUICK = ServiceSettings(drain=0.05, look_every=0.02)
+QUICK = ServiceSettings(drain=0.05, poll_interval=0.02)
 MANY = SpendingLimits(requests_per_day=1000)
 """A limit that no run reaches, but that makes every write check the spending."""
 WRITES = range(1, 31)

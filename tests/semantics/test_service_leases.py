@@ -30,7 +30,7 @@ from statewright.service.engine.worker import RunWorker
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
-SETTINGS = ServiceSettings(look_every=36000, lease=30, drain=PATIENCE)
+SETTINGS = ServiceSettings(poll_interval=36000, lease=30, drain=PATIENCE)
 BEAT = 10.0
 """Seconds between the heartbeats of a worker."""
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)

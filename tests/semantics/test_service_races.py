@@ -31,7 +31,7 @@ from statewright.service import Catalog, RunFilter, Service, ServiceSettings, St
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
-QUICK = ServiceSettings(look_every=0.02, drain=0.2)
+QUICK = ServiceSettings(poll_interval=0.02, drain=0.2)
 HOUR = timedelta(hours=1)
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -378,7 +378,7 @@ async def _idle(service: Any) -> bool:
     return service.worker.active_runs == 0
 
 
-RARE = ServiceSettings(look_every=3600, drain=0.2)
+RARE = ServiceSettings(poll_interval=3600, drain=0.2)
 
 
 async def test_a_wait_takes_an_earlier_signal_without_polling(place: RunStorage) -> None:
@@ -755,7 +755,7 @@ async def test_two_services_share_the_work_and_do_nothing_twice(shared: RunStora
         done.append(state["log"][0])
         return {"log": ["noted"]}
 
-    settings = ServiceSettings(capacity=3, look_every=0.02, drain=1)
+    settings = ServiceSettings(capacity=3, poll_interval=0.02, drain=1)
     graph = graph_of("note", note, finish)
     async with serving(shared, graph, settings=settings) as first, serving(shared, graph, settings=settings) as second:
         requests = [StartRun(graph="note", input={"log": [f"{n}"]}, idempotency_key=f"{n}") for n in range(40)]
@@ -775,7 +775,7 @@ async def test_writes_of_a_worker_considered_dead_have_no_effect(shared: RunStor
     slow_node, fast_node = BlockingNode("work"), BlockingNode("work")
     fast_node.go.set()
     long_lease = ServiceSettings(lease=1000, drain=0.2)
-    short_lease = ServiceSettings(lease=0.15, look_every=0.02, drain=0.2)
+    short_lease = ServiceSettings(lease=0.15, poll_interval=0.02, drain=0.2)
     async with serving(shared, graph_of("work", slow_node, finish), settings=long_lease) as service:
         run = (await service.start(WS, StartRun(graph="work"))).run
         await slow_node.has_begun()
@@ -793,7 +793,7 @@ async def test_writes_of_a_worker_considered_dead_have_no_effect(shared: RunStor
 
 
 async def test_a_service_can_stop_a_run_that_another_service_executes(shared: RunStorage) -> None:
-    settings = ServiceSettings(lease=0.15, look_every=0.02, drain=0.2)
+    settings = ServiceSettings(lease=0.15, poll_interval=0.02, drain=0.2)
     for act, status in (("cancel", RunStatus.CANCELLED), ("pause", RunStatus.PAUSED)):
         held = BlockingNode()
         graph = graph_of(act, held, finish)
@@ -812,7 +812,7 @@ async def test_a_service_can_stop_a_run_that_another_service_executes(shared: Ru
 
 async def test_a_pause_noticed_too_late_applies_when_the_run_continues(shared: RunStorage) -> None:
     held = BlockingNode()
-    slow_to_notice = ServiceSettings(lease=1000, look_every=0.02, drain=0.2)
+    slow_to_notice = ServiceSettings(lease=1000, poll_interval=0.02, drain=0.2)
     graph = graph_of("ask", held, ask, finish)
     async with (
         serving(shared, graph, settings=slow_to_notice) as service,

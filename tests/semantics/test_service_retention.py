@@ -21,7 +21,7 @@ from statewright.service import Catalog, Service, ServiceSettings
 from statewright.service.background.retention import Retention
 
 pytestmark = pytest.mark.anyio
-SETTINGS = ServiceSettings(look_every=3600, lease=3600, drain=0.2)
+SETTINGS = ServiceSettings(poll_interval=3600, lease=3600, drain=0.2)
 """The passing of time triggers nothing."""
 
 

@@ -20,7 +20,7 @@ from statewright.service import RunFilter, ServiceSettings, StartRun
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
-QUICK = ServiceSettings(look_every=0.02, drain=0.2)
+QUICK = ServiceSettings(poll_interval=0.02, drain=0.2)
 HOUR = timedelta(hours=1)
 
 
@@ -166,7 +166,7 @@ async def test_a_queued_run_that_does_not_start_before_its_timeout_fails(place: 
 async def test_a_stopping_service_finishes_running_steps_and_the_next_one_continues(place: RunStorage) -> None:
     held = BlockingNode()
     graph = graph_of("slow", held, finish)
-    async with serving(place, graph, settings=ServiceSettings(look_every=0.02, drain=5)) as service:
+    async with serving(place, graph, settings=ServiceSettings(poll_interval=0.02, drain=5)) as service:
         run = (await service.start(WS, StartRun(graph="slow"))).run
         await held.has_begun()
         held.release_soon()
@@ -370,7 +370,7 @@ async def test_a_cancelled_run_executes_no_more_steps_in_its_subgraphs(
     graph = StateGraph(State, name="g")
     policy = RetryPolicy(max_attempts=3, initial_interval=0.001, retry_on=Exception) if is_retried else None
     graph.add_node("inner", inner.compile(), retry_policy=policy).add_edge(START, "inner")
-    async with serving(place, graph, settings=ServiceSettings(look_every=3600)) as service:
+    async with serving(place, graph, settings=ServiceSettings(poll_interval=3600)) as service:
         run = (await service.start(WS, StartRun(graph="g"))).run
         assert await asyncio.to_thread(is_in_second.wait, PATIENCE)
         monkeypatch.setattr(service.context, "attempt_at", lambda run_id: None)  # as if another process cancelled it

@@ -25,7 +25,7 @@ from statewright.runs import Run, RunStatus, UpdateAll, Wait, Worker, where
 from statewright.service import Catalog, Service, ServiceSettings, StartRun
 
 pytestmark = pytest.mark.anyio
-SETTINGS = ServiceSettings(look_every=3600, lease=3600, drain=0.2)
+SETTINGS = ServiceSettings(poll_interval=3600, lease=3600, drain=0.2)
 """Workers look for work when they start and when they are notified; the passing of time triggers nothing."""
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 GATED = ("load", "commit", "save_results", "renew", "lease", "find", "get", "write")

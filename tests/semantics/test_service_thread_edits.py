@@ -27,7 +27,7 @@ from statewright.service.engine.waits import wake_change
 from statewright.service.operations.inbox import answer_to
 
 pytestmark = pytest.mark.anyio
-QUICK = ServiceSettings(look_every=0.02, drain=0.2)
+QUICK = ServiceSettings(poll_interval=0.02, drain=0.2)
 NOT_OPEN = (InvalidTransition, NotFound)
 
 

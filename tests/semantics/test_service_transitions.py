@@ -21,7 +21,7 @@ from statewright.testing import FakeClock
 from statewright.workflow.steps import Handlers
 
 pytestmark = pytest.mark.anyio
-QUICK = ServiceSettings(look_every=0.02, drain=0.2)
+QUICK = ServiceSettings(poll_interval=0.02, drain=0.2)
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
 

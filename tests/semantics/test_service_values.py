@@ -28,7 +28,7 @@ from statewright.service import Catalog, RunFilter, Service, ServiceSettings, St
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
-QUICK = ServiceSettings(look_every=0.02, drain=0.2)
+QUICK = ServiceSettings(poll_interval=0.02, drain=0.2)
 INSTANT = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
@@ -149,7 +149,7 @@ async def test_a_circular_result_fails_the_run(place: RunStorage) -> None:
 
 
 async def test_a_result_that_is_too_large_fails_the_run(place: RunStorage) -> None:
-    settings = ServiceSettings(max_output=1000, look_every=0.02)
+    settings = ServiceSettings(max_output=1000, poll_interval=0.02)
     async with serving(place, graph_of("work", returning("x" * 2000)), settings=settings) as service:
         assert (await run_of(service, "work")).status is RunStatus.FAILED
 

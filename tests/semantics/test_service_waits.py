@@ -32,7 +32,7 @@ from statewright.service import Catalog, Service, ServiceSettings
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
-QUICK = ServiceSettings(look_every=0.02, drain=0.2)
+QUICK = ServiceSettings(poll_interval=0.02, drain=0.2)
 HOUR = timedelta(hours=1)
 
 

@@ -118,7 +118,7 @@ class RunIds(Resource):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told(Resource):
+class EventBase(Resource):
     """An event of a run, stored or live."""
 
     workflow_run_id: str
@@ -127,7 +127,7 @@ class Told(Resource):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event(Told):
+class Event(EventBase):
     """An event of a run, stored in its log."""
 
     # The inherited fields are declared again because the API writes them in this order.
@@ -142,7 +142,7 @@ class Event(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveEvent(Told):
+class LiveEvent(EventBase):
     """An event of a run that is sent as it happens but not stored, such as a piece of a message."""
 
     # Declared again because of their order, as in `Event`.
@@ -238,7 +238,7 @@ class Log(Resource):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent(Resource):
+class CostTotal(Resource):
     """The number, the total cost and the tokens of several model calls."""
 
     calls: int
@@ -248,7 +248,7 @@ class Spent(Resource):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelCost(Spent):
+class ModelCost(CostTotal):
     """The cost of the calls of one model."""
 
     model: str
@@ -258,7 +258,7 @@ class ModelCost(Spent):
 class Cost(Resource):
     """The cost of a run: in total, by model, and by call."""
 
-    total: Spent
+    total: CostTotal
     by_model: tuple[ModelCost, ...]
     calls: tuple[ModelCall, ...]
 
@@ -271,5 +271,5 @@ class CostSummary(Resource):
     """Null if the period has no start."""
     end: datetime | None
     """The end of the period, exclusive. Null if it has none."""
-    total: Spent
+    total: CostTotal
     by_model: tuple[ModelCost, ...]

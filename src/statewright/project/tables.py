@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from statewright.data.problems import checked, expects, unexpected
 from statewright.runs import is_queue_name
 from statewright.workflow.states.mcp import is_path
-from statewright.workflow.states.tools import check_host
+from statewright.workflow.states.tools import parse_allowed_host
 
 # -- types of values
 
@@ -167,7 +167,7 @@ class ToolsTable(Table):
     """The settings in `[tools]`, without its functions."""
 
     allow_shell: bool = False
-    allow_hosts: Annotated[tuple[Annotated[str, checked(check_host)], ...], AsList] = ()
+    allow_hosts: Annotated[tuple[Annotated[str, checked(parse_allowed_host)], ...], AsList] = ()
     mcp_commands: Annotated[tuple[Annotated[str, AfterValidator(_check_program)], ...], AsList] = ()
     root: str | None = None
 

@@ -44,19 +44,19 @@ LOG: Final = Representation(runs.Log, "LogShown", workflow_run_id="run_id", step
 MODEL_CALL: Final = Representation(
     runs.ModelCall, "ModelCallShown", workflow_run_id="run_id", step_run_id="step_id", cost_usd="cost"
 )
-SPENT: Final = Representation(runs.Spent, "Spent", cost_usd="cost")
+COST_TOTAL: Final = Representation(runs.CostTotal, "Spent", cost_usd="cost")
 MODEL_COST: Final = Representation(runs.ModelCost, "ModelCost", cost_usd="cost", model="name")
 COST: Final = Representation(
     runs.Cost,
     "CostShown",
-    total=lambda cost: SPENT.encode(cost.total),
+    total=lambda cost: COST_TOTAL.encode(cost.total),
     by_model=lambda cost: MODEL_COST.encode_all(cost.by_model),
     calls=lambda cost: MODEL_CALL.encode_all(cost.calls),
 )
 COST_SUMMARY: Final = Representation(
     runs.CostSummary,
     "CostSummaryShown",
-    total=lambda summary: SPENT.encode(summary.total),
+    total=lambda summary: COST_TOTAL.encode(summary.total),
     by_model=lambda summary: MODEL_COST.encode_all(summary.by_model),
 )
 

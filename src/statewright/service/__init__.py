@@ -8,7 +8,7 @@ from statewright.service.context.requests import RunFilter, StartRun
 from statewright.service.context.service_context import LogSource, ServiceSettings
 from statewright.service.following.hub import Hub, LiveEvent
 from statewright.service.operations.approvals import DECISIONS
-from statewright.service.operations.reads import Cost, CostSummary, Spent
+from statewright.service.operations.reads import Cost, CostSummary, CostTotal
 from statewright.service.operations.starting import ON_BUSY, Started
 from statewright.service.service import Service
 
@@ -19,6 +19,7 @@ __all__ = [
     "Catalog",
     "Cost",
     "CostSummary",
+    "CostTotal",
     "GraphDescription",
     "Hub",
     "LiveEvent",
@@ -31,7 +32,6 @@ __all__ = [
     "ServiceSettings",
     "SpendingLimits",
     "SpendingReport",
-    "Spent",
     "StartRun",
     "Started",
     "definition_id",

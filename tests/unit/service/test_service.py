@@ -65,7 +65,7 @@ def create_service(storage: tuple[Ledger, Checkpointer], *graphs: StateGraph, **
     on_failure = options.pop("on_failure", None)
     for item in graphs:
         catalog.serve(item.name or "", item, on_failure=on_failure)
-    settings = ServiceSettings(look_every=0.05, drain=2.0, capacity=options.pop("capacity", 100))
+    settings = ServiceSettings(poll_interval=0.05, drain=2.0, capacity=options.pop("capacity", 100))
     return Service(catalog, ledger=storage[0], saver=storage[1], settings=settings, **options)
 
 
@@ -256,7 +256,7 @@ async def test_a_service_that_does_not_work_leaves_its_runs_to_others(storage: S
     graph = build_graph("g", first)
     catalog = Catalog()
     catalog.serve("g", graph)
-    settings = ServiceSettings(works=False, look_every=0.05)
+    settings = ServiceSettings(works=False, poll_interval=0.05)
     async with Service(catalog, ledger=storage[0], saver=storage[1], settings=settings) as front:
         run = (await front.start(WS, StartRun(graph="g"))).run
         assert (front.is_running, front.worker, await aresolve(storage[0].count(Worker))) == (True, None, 0)

@@ -10,6 +10,7 @@ from statewright.api.runs import (
     LONGEST_WAIT,
     Cost,
     Event,
+    EventBase,
     Log,
     ModelCall,
     OnBusy,
@@ -18,7 +19,6 @@ from statewright.api.runs import (
     RunWithSteps,
     StartedRun,
     Step,
-    Told,
 )
 from statewright.client.call import Call, api_path, get, post, read_data, to_camel_case, without_none
 from statewright.client.follow import RunFollower
@@ -189,7 +189,7 @@ class Runs(Namespace[F]):
         return RunFollower(run_id, after, self._connection).events()
 
     @IteratingMethod
-    def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Told]:
+    def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[EventBase]:
         """Iterate over the events of a run like `follow`, and over live events, too, such as pieces of messages.
 
         A `LiveEvent` is not stored. So live events that occur while the connection is broken are lost.

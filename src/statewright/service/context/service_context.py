@@ -40,7 +40,7 @@ class ServiceSettings:
     """The queue of runs with a tag, by tag, unless the request for a run names a queue."""
     works: bool = True
     """False for a process that only starts and reads runs, and leaves them to the workers of other processes."""
-    look_every: float = 1.0
+    poll_interval: float = 1.0
     """Seconds between polls for work that this process was not notified of."""
     drain: float = 20.0
     """Seconds for running steps to end when the service stops. After that they are cancelled, and other workers

@@ -286,7 +286,7 @@ class RunWorker:
 
     async def _wait_for_work(self) -> None:
         """Wait until the worker is woken, the next run is due, or it is time to poll."""
-        seconds = min(await self._seconds_until_due(), self._settings.look_every)
+        seconds = min(await self._seconds_until_due(), self._settings.poll_interval)
         if seconds > 0 and not self._reserved_runs:
             await self._wait_for_wakeup(seconds)
 
@@ -300,16 +300,16 @@ class RunWorker:
         try:
             next_run = await aresolve(self._ledger.next_due(**self._served))
         except Exception:
-            return self._settings.look_every
+            return self._settings.poll_interval
         now = self._clock.now()
         is_due = next_run.at is not None and next_run.at <= now
         self._has_blocked_runs = next_run.has_blocked or is_due
         if is_due and self._free_capacity > 0:  # another worker was faster, or the queue permits no more at the moment
-            self._retry_delay = min(self._retry_delay * 2, self._settings.look_every)
+            self._retry_delay = min(self._retry_delay * 2, self._settings.poll_interval)
             return self._retry_delay * random.uniform(0.5, 1)
         self._retry_delay = _FIRST_RETRY_DELAY
         if next_run.at is None or is_due:
-            return self._settings.look_every
+            return self._settings.poll_interval
         return (next_run.at - now).total_seconds()
 
     @property
@@ -331,7 +331,7 @@ class RunWorker:
                 logger.exception("The worker could not be registered. It will try again.")
             else:
                 return
-            await self._wait_for_wakeup(self._settings.look_every)
+            await self._wait_for_wakeup(self._settings.poll_interval)
 
     async def _register(self, now: datetime) -> None:
         pid = os.getpid()
@@ -373,7 +373,7 @@ class RunWorker:
                 await self._release_unattended()
             except Exception:
                 logger.exception("A heartbeat of the worker has failed. It will try again.")
-                seconds = min(seconds, self._settings.look_every)
+                seconds = min(seconds, self._settings.poll_interval)
 
     async def _renew_lease(self) -> None:
         """Renew the lease, or register again if another worker has deleted the record."""

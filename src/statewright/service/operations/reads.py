@@ -22,7 +22,7 @@ _SUMS: Final = ("cost", "input_tokens", "output_tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class CostTotal:
     """The number, the tokens and the total cost of a group of model calls."""
 
     name: str
@@ -38,8 +38,8 @@ class Spent:
 class Cost:
     """The cost of one run."""
 
-    total: Spent
-    by_model: Sequence[Spent]
+    total: CostTotal
+    by_model: Sequence[CostTotal]
     calls: Sequence[ModelCall]
     """All model calls of the run, the oldest first."""
 
@@ -52,8 +52,8 @@ class CostSummary:
     """Inclusive; None for no limit."""
     end: datetime | None
     """Exclusive; None for no limit."""
-    total: Spent
-    by_model: Sequence[Spent]
+    total: CostTotal
+    by_model: Sequence[CostTotal]
 
 
 class ReadOperations(Operations):
@@ -152,10 +152,10 @@ class ReadOperations(Operations):
         """Return the spending of a workspace today, and its limits."""
         return await self.context.spending.report(workspace_id)
 
-    async def _by_model(self, conditions: Sequence[Condition]) -> list[Spent]:
+    async def _by_model(self, conditions: Sequence[Condition]) -> list[CostTotal]:
         groups = await aresolve(self.context.ledger.groups(ModelCall, ["model"], where=conditions, sums=_SUMS))
         return [
-            Spent(
+            CostTotal(
                 name=str(group.key[0]),
                 calls=group.size,
                 cost=group.sums[0],
@@ -166,8 +166,8 @@ class ReadOperations(Operations):
         ]
 
 
-def _total(groups: Sequence[Spent]) -> Spent:
-    return Spent(
+def _total(groups: Sequence[CostTotal]) -> CostTotal:
+    return CostTotal(
         name="total",
         calls=sum(group.calls for group in groups),
         cost=sum(group.cost for group in groups),

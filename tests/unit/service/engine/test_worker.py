@@ -143,7 +143,7 @@ async def test_claims_do_not_exceed_the_capacity(ledger: Ledger, new_run: Callab
 async def test_a_run_is_claimed_when_it_is_due(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = RecordingClock()
     await aresolve(ledger.write([Insert(new_run(due_at=clock.now() + timedelta(seconds=0.5)))]))
-    async with run_worker(ledger, clock, look_every=60) as bench:
+    async with run_worker(ledger, clock, poll_interval=60) as bench:
         assert bench.attempts == []
         clock.advance(timedelta(seconds=0.5))
         await bench.wait_for_attempts(1)
@@ -151,7 +151,7 @@ async def test_a_run_is_claimed_when_it_is_due(ledger: Ledger, new_run: Callable
 
 
 async def test_a_run_with_a_reservation_begins_at_once(ledger: Ledger, new_run: Callable[..., Run]) -> None:
-    async with run_worker(ledger, RecordingClock(), look_every=60) as bench:
+    async with run_worker(ledger, RecordingClock(), poll_interval=60) as bench:
         run = claimed(new_run(), bench.worker.id)
         reservation = bench.worker.reserve()
         assert reservation is not None
@@ -164,7 +164,7 @@ async def test_a_run_with_a_reservation_begins_at_once(ledger: Ledger, new_run: 
 
 async def test_reserved_capacity_is_kept_until_it_is_settled(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = RecordingClock()
-    async with run_worker(ledger, clock, capacity=2, look_every=1) as bench:
+    async with run_worker(ledger, clock, capacity=2, poll_interval=1) as bench:
         first, second, third = [bench.worker.reserve() for _ in range(3)]
         assert (first is not None, second is not None, third) == (True, True, None)
         assert first is not None
@@ -196,7 +196,7 @@ async def wait_for_poll(bench: WorkerBench, clock: RecordingClock) -> None:
 
 async def test_a_worker_renews_its_lease_and_deletes_its_record_at_the_end(ledger: Ledger) -> None:
     clock = RecordingClock()
-    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
+    async with run_worker(ledger, clock, lease=30, poll_interval=60) as bench:
         [record] = await bench.find(Worker)
         assert (record.id, record.until) == (bench.worker.id, clock.now() + timedelta(seconds=30))
         await clock.wait_for_heartbeat()
@@ -215,7 +215,7 @@ async def test_the_runs_of_a_lost_worker_are_released(ledger: Ledger, new_run: C
     ]
     others = new_run(claim="c", worker_id="alive")
     await aresolve(ledger.write([Insert(item) for item in (expired, alive, *runs, others)]))
-    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
+    async with run_worker(ledger, clock, lease=30, poll_interval=60) as bench:
         assert bench.attempts == []
         await clock.wait_for_heartbeat()
         await bench.wait_for_attempts(2)
@@ -231,7 +231,7 @@ async def test_a_claim_of_an_unregistered_worker_is_released(ledger: Ledger, new
     clock = RecordingClock()
     before = new_run(id="run_1", claim="a", worker_id="unregistered_1", status=RunStatus.RUNNING, begun=True)
     await aresolve(ledger.write([Insert(before)]))
-    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
+    async with run_worker(ledger, clock, lease=30, poll_interval=60) as bench:
         assert [attempt.run_id for attempt in bench.attempts] == ["run_1"]
         assert [event.payload for event in await aresolve(ledger.events("run_1"))] == [{"reason": "worker lost"}]
         later = new_run(id="run_2", claim="b", worker_id="unregistered_2", status=RunStatus.RUNNING)
@@ -246,14 +246,14 @@ async def test_a_claim_without_a_worker_is_kept(ledger: Ledger, new_run: Callabl
     clock = RecordingClock()
     run = new_run(claim="retention", status=RunStatus.COMPLETED)
     await aresolve(ledger.write([Insert(run)]))
-    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
+    async with run_worker(ledger, clock, lease=30, poll_interval=60) as bench:
         await clock.wait_for_heartbeat()
         assert [(run.claim, run.version) for run in await bench.find(Run)] == [("retention", run.version)]
 
 
 async def test_a_worker_that_was_considered_lost_registers_again(ledger: Ledger) -> None:
     clock = RecordingClock()
-    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
+    async with run_worker(ledger, clock, lease=30, poll_interval=60) as bench:
         await aresolve(ledger.write([Delete(Worker, where(id=bench.worker.id))]))
         await clock.wait_for_heartbeat()
         [record] = await bench.find(Worker)
@@ -266,7 +266,7 @@ async def test_a_worker_that_registers_during_a_search_for_lost_workers_keeps_it
     clock = RecordingClock()
     records = [worker("new", clock, seconds=60), new_run(id="run_1", claim="own", worker_id="new")]
     ledger_with_arrival: Any = ArrivingWorkerLedger(ledger, records)
-    async with run_worker(ledger_with_arrival, clock, lease=30, look_every=60) as bench:
+    async with run_worker(ledger_with_arrival, clock, lease=30, poll_interval=60) as bench:
         [run] = await bench.find(Run, id="run_1")
         assert (run.claim, run.version) == ("own", 1)
 
@@ -321,7 +321,7 @@ async def test_a_heartbeat_checks_the_records_of_claimed_runs(ledger: Ledger, ne
     clock = RecordingClock()
     run = new_run(due_at=clock.now())
     await aresolve(ledger.write([Insert(run)]))
-    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
+    async with run_worker(ledger, clock, lease=30, poll_interval=60) as bench:
         await aresolve(ledger.write([Advance(run.id, clock.now(), {"settings": {"pause": True}})]))
         await clock.wait_for_heartbeat()
         [attempt] = bench.attempts
@@ -410,7 +410,7 @@ async def test_a_failed_query_for_work_is_repeated(ledger: Ledger, new_run: Call
     clock = RecordingClock()
     await aresolve(ledger.write([Insert(new_run(due_at=clock.now()))]))
     failing: Any = FailingReadsLedger(ledger)
-    async with run_worker(failing, clock, look_every=1) as bench:
+    async with run_worker(failing, clock, poll_interval=1) as bench:
         assert (bench.attempts, failing.calls > 0) == ([], True)
         failing.has_recovered = True
         clock.advance(timedelta(seconds=1))
@@ -438,7 +438,7 @@ async def test_an_unattended_claim_is_released_with_the_next_heartbeat(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
     clock = RecordingClock()
-    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
+    async with run_worker(ledger, clock, lease=30, poll_interval=60) as bench:
         unattended = claimed(new_run(status=RunStatus.RUNNING, begun=True), bench.worker.id)
         await aresolve(ledger.write([Insert(unattended)]))
         await clock.wait_for_heartbeat()
@@ -451,7 +451,7 @@ async def test_an_unattended_claim_is_released_with_the_next_heartbeat(
 
 async def test_a_run_whose_claim_is_in_flight_is_not_released(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = RecordingClock()
-    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
+    async with run_worker(ledger, clock, lease=30, poll_interval=60) as bench:
         reservation = bench.worker.reserve()
         assert reservation is not None
         run = claimed(new_run(), bench.worker.id)
@@ -470,7 +470,7 @@ async def test_an_unattended_claim_is_released_while_others_are_in_flight(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
     clock = RecordingClock()
-    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
+    async with run_worker(ledger, clock, lease=30, poll_interval=60) as bench:
         first = bench.worker.reserve()
         unattended = claimed(new_run(id="run_lost"), bench.worker.id)
         await aresolve(ledger.write([Insert(unattended)]))
@@ -517,7 +517,7 @@ async def test_a_failed_registration_is_retried(ledger: Ledger, new_run: Callabl
     clock = RecordingClock()
     failing: Any = FailingCallsLedger(ledger, lambda name, number: when if number <= 3 else None)
     await aresolve(ledger.write([Insert(new_run(due_at=clock.now()))]))
-    bench = WorkerBench(failing, clock, look_every=1)
+    bench = WorkerBench(failing, clock, poll_interval=1)
     work = asyncio.create_task(bench.worker.work())
     while not bench.attempts:
         before = len(clock.delays)
@@ -533,7 +533,7 @@ async def test_heartbeats_continue_after_failures(ledger: Ledger, new_run: Calla
     clock = RecordingClock()
     fails = False
     failing: Any = FailingCallsLedger(ledger, lambda name, number: "before" if fails else None)
-    async with run_worker(failing, clock, lease=30, look_every=60) as bench:
+    async with run_worker(failing, clock, lease=30, poll_interval=60) as bench:
         await aresolve(ledger.write([Delete(Worker, where(id=bench.worker.id))]))
         fails = True
         await clock.wait_for_heartbeat()
@@ -547,7 +547,7 @@ async def test_a_failed_heartbeat_is_retried_sooner(ledger: Ledger) -> None:
     clock = RecordingClock()
     fails = False
     failing: Any = FailingCallsLedger(ledger, lambda name, number: "before" if fails and name == "write" else None)
-    async with run_worker(failing, clock, lease=30, look_every=7) as bench:
+    async with run_worker(failing, clock, lease=30, poll_interval=7) as bench:
         fails, before = True, clock.delays.count(7)
         clock.advance(10)
         # It waits for work, and retries the heartbeat then.
@@ -561,7 +561,7 @@ async def test_a_failed_heartbeat_is_retried_sooner(ledger: Ledger) -> None:
 
 async def test_a_cancelled_worker_sends_no_heartbeats(ledger: Ledger) -> None:
     clock = RecordingClock()
-    bench = WorkerBench(ledger, clock, lease=30, look_every=60)
+    bench = WorkerBench(ledger, clock, lease=30, poll_interval=60)
     before = asyncio.all_tasks()
     work = asyncio.create_task(bench.worker.work())
     await wait_until(lambda: len(clock.delays) >= 2)
@@ -576,6 +576,6 @@ async def test_a_worker_stops_although_its_record_cannot_be_deleted(ledger: Ledg
     clock = RecordingClock()
     fails = False
     failing: Any = FailingCallsLedger(ledger, lambda name, number: "before" if fails and name == "write" else None)
-    async with run_worker(failing, clock, lease=30, look_every=60) as bench:
+    async with run_worker(failing, clock, lease=30, poll_interval=60) as bench:
         fails = True
     assert [item.id for item in await bench.find(Worker)] == [bench.worker.id]

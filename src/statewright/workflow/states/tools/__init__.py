@@ -4,7 +4,7 @@ Arguments from models and responses of services are untrusted, so a tool has onl
 """
 
 from statewright.workflow.states.tools.builtin import ToolSettings
-from statewright.workflow.states.tools.guard import Guard, check_host, read_url
+from statewright.workflow.states.tools.guard import Guard, parse_allowed_host, read_url
 from statewright.workflow.states.tools.integrations import (
     Integrations,
     base_url,
@@ -20,9 +20,9 @@ __all__ = [
     "ToolRegistry",
     "ToolSettings",
     "base_url",
-    "check_host",
     "check_origin",
     "integration_snippet",
+    "parse_allowed_host",
     "read_url",
     "read_variable",
     "split_reference",

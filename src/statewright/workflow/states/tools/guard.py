@@ -69,7 +69,7 @@ class Guard:
     """The allow-list of a project."""
 
     def __init__(self, allow_hosts: Sequence[str]) -> None:
-        self._entries = tuple(map(check_host, allow_hosts))
+        self._entries = tuple(map(parse_allowed_host, allow_hosts))
 
     def with_origin(self, url: Url) -> Guard:
         """Return a copy that also allows the origin of an integration, which the project allows by defining it."""
@@ -111,7 +111,7 @@ class Guard:
         return addresses
 
 
-def check_host(text: str) -> AllowedHost:
+def parse_allowed_host(text: str) -> AllowedHost:
     """Parse an entry of an allow-list. Raises ToolError if it is not valid."""
     entry = text.strip().lower()
     match = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^\[\]/:@\s]+)(?::(\*|\d{1,5}))?", entry)

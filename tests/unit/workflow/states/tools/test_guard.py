@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from statewright.errors import ToolError
-from statewright.workflow.states.tools.guard import Guard, check_host, read_url
+from statewright.workflow.states.tools.guard import Guard, parse_allowed_host, read_url
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_an_unknown_host_is_a_connection_error() -> None:
 )
 def test_invalid_entries_are_rejected(entry: str) -> None:
     with pytest.raises(ToolError, match="is not a host"):
-        check_host(entry)
+        parse_allowed_host(entry)
 
 
 def test_the_list_is_checked_without_resolving_names() -> None:
