@@ -53,10 +53,13 @@ class Encoder:
         self.serde = serde
         self._encode = encode or serde.encode
 
-    def encode_commit(self, commit: Commit) -> EncodedCommit:
-        """Encode all parts of a commit. If it has no deltas, all values are changes, as if there were no parent."""
+    def encode_commit(self, commit: Commit, *, separate_log: bool = False) -> EncodedCommit:
+        """Encode all parts of a commit. If it has no deltas, all values are changes, as if there were no parent.
+
+        With `separate_log`, log entries are encoded for a row of their own in any case.
+        """
         log = commit.log
-        events = self._encode_own_log(log, commit) if log is not None else None
+        events = self._encode_own_log(log, commit) if log is not None and not separate_log else None
         return EncodedCommit(
             key_of(commit.checkpoint.id),
             key_of(commit.expected) if commit.expected is not None else None,

@@ -7,13 +7,17 @@ were committed before this statement, so checks after the lock see the current s
 would not be enough: a worker that was frozen could still commit after another worker had taken over its thread.
 
 Some commits need more round trips, because data must be read before it can be written: forks, commits without deltas,
-and commits that delete the namespaces of completed subgraph calls. They are rare. Compaction follows in a transaction
-of its own.
+and some that delete the namespaces of completed subgraph calls. They are rare. Compaction follows in a transaction of
+its own.
+
+The checkpoints of a call are deleted by a function of the server, too, as long as nothing of them has to be kept: the
+log of a call is therefore stored beside its checkpoints and not in them. If a fork of a checkpoint needs its state, or
+the checkpoints were compacted, the function refuses, and the transaction is repeated with `removal.drop_calls`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from statewright.checkpoint import BranchKey, Commit, JournalKey, Lease, LeaseRequest, Pending, is_holder_gone
@@ -63,8 +67,10 @@ class PostgresWriter(Writer):
     # -- commits
 
     def commit_job(self, commit: Commit, also: Iterable[Job[Any]]) -> Job[Any]:
-        encoded, thread_id = self._encoder.encode_commit(commit), commit.branch_key.thread_id
+        thread_id = commit.branch_key.thread_id
+        encoded = self._encoder.encode_commit(commit, separate_log=bool(commit.branch_key.namespace))
         commit.size = encoded.size
+        removal = _CallRemoval(self, commit)
         request = _Request(self, thread_id, commit.hold)
         # In nearly all commits, the parent is the head and the changes are known, so nothing has to be read.
         has_usual_parent = commit.parent_id is None or commit.parent_id == commit.expected
@@ -78,9 +84,7 @@ class PostgresWriter(Writer):
             if encoded.log is not None and commit.log is not None:
                 self._send_log(connection, thread_id, commit.log, encoded.log)
             if commit.dropped_namespaces:
-                thread = self.load_thread(connection, thread_id)
-                assert thread is not None
-                drop_calls(connection, self._database, thread.id, commit.branch_key.branch, commit.dropped_namespaces)
+                removal.perform(connection)
 
         reporting_store = with_damage_report(store, thread_id)
 
@@ -125,6 +129,20 @@ class PostgresWriter(Writer):
             receive=compact_if_due,
             translate=lambda error: request.translate(error, commit.branch_key, commit.expected),
         )
+
+    def send_drop_calls(
+        self, connection: Connection, commit: Commit, translate: Callable[[Exception], Exception | None]
+    ) -> None:
+        """Delete the namespaces of the completed calls that a commit drops by a function of the server."""
+        thread_id, _, branch = commit.branch_key
+        parameters = (self._workspace, thread_id, branch, list(commit.dropped_namespaces))
+        connection.send(Statement(self._sql["drop_calls"], parameters, translate=translate))
+
+    def drop_calls(self, connection: Connection, commit: Commit) -> None:
+        """Delete the namespaces of the completed calls that a commit drops, and keep what others need of them."""
+        thread = self.thread_number(connection, commit.branch_key.thread_id)
+        assert thread is not None
+        drop_calls(connection, self._database, thread, commit.branch_key.branch, commit.dropped_namespaces)
 
     def _find_parent(self, connection: Connection, commit: Commit) -> int:
         """Return the row id of the parent of a commit."""
@@ -246,6 +264,27 @@ class PostgresWriter(Writer):
         # The failed transaction holds the lock of the thread. Those that wait for it may have all sessions of a pooler.
         self._database.roll_back_failed()
         return self._database.query(lambda connection: self._reader(connection).id_at(int(row_id)))
+
+
+class _CallRemoval:
+    """The deletion of completed calls by a commit: first without reading them, and if that is refused, with reading."""
+
+    def __init__(self, writer: PostgresWriter, commit: Commit) -> None:
+        self._writer = writer
+        self._commit = commit
+        self._must_read = False
+
+    def perform(self, connection: Connection) -> None:
+        if self._must_read:
+            self._writer.drop_calls(connection, self._commit)
+        else:
+            self._writer.send_drop_calls(connection, self._commit, self._translate)
+
+    def _translate(self, error: Exception) -> Exception | None:
+        if not isinstance(error, PostgresError) or error.code != "SW008":
+            return None
+        self._must_read = True
+        return RetryTransaction("checkpoints of a completed call must be read before they are deleted")
 
 
 class _Request:

@@ -96,7 +96,13 @@ def _to_version_2(session: Session, encryptor: Encryptor) -> None:
         session.send(Statement(statement, ()))
 
 
-STEPS: Final[tuple[Callable[[Session, Encryptor], None], ...]] = (_create, _to_version_2)
+def _to_version_3(session: Session, encryptor: Encryptor) -> None:
+    """Create the function that deletes completed calls."""
+    for statement in split_script(_PACKAGE, "version_3"):
+        session.send(Statement(statement, ()))
+
+
+STEPS: Final[tuple[Callable[[Session, Encryptor], None], ...]] = (_create, _to_version_2, _to_version_3)
 """The functions that migrate the schema from each version, beginning with 0, to the next version."""
 VERSION: Final = len(STEPS)
 """The version of the schema that this version of Statewright uses."""

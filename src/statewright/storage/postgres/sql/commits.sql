@@ -11,6 +11,9 @@ SELECT save_results(
 -- save_log
 SELECT save_log(?, ?, ?, ?, ?);
 
+-- drop_calls
+SELECT drop_calls(?, ?, ?, ?::TEXT[]);
+
 -- renew
 SELECT renew_lease(?, ?, ?, ?, ?, ?, ?, ?);
 

@@ -107,6 +107,23 @@ class ThreadTests(CheckpointerSuite):
         assert load_head(saver, namespace="a:10")
         assert list(resolve(saver.namespaces("thread"))) == ["", "a:10"]
 
+    def test_the_events_of_deleted_namespaces_are_kept(self) -> None:
+        saver = self.make_saver()
+        (head,) = self.write_chain(saver, 1)
+        for count in (1, 40):  # so many that some savers combine the checkpoints
+            parent: CheckpointId | None = None
+            for number in range(count):
+                log = make_log("run", f"{count}.{number}", "b")
+                own = {"run_id": "run", "created_at": log.at} if number % 2 else {}  # the time and the run of the log
+                parent = write_commit(saver, parent, branch_key=MAIN._replace(namespace="a:1"), log=log, **own)
+            before = list(resolve(saver.events("thread", run_id="run")))
+            assert before[-1].node == "b"
+            head = write_commit(saver, head, dropped_namespaces=("a:1",), run_id="run", log=make_log("run", "root"))
+            after = list(resolve(saver.events("thread", run_id="run")))
+            assert after[:-1] == before
+            assert [event.seq for event in after] == list(range(1, len(before) + 2))
+        assert resolve(saver.load("thread", namespace="a:1")) is None
+
     def test_a_namespace_is_deleted_on_one_branch_and_its_forks_stay_complete(self) -> None:
         saver = self.make_saver()
         (head,) = self.write_chain(saver, 1)
