@@ -8,7 +8,7 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -207,11 +207,12 @@ def run_server(
     listening: socket.socket,
 ) -> bool:
     """Serve on a socket until SIGTERM or SIGINT, then shut down cleanly. Return False if the server could not start."""
-    from statewright.server.serve import create_server, ignore_repeated_signals
+    from statewright.server.serve import create_server, exit_on_signals
 
     metrics = Metrics()
     with open_service(project, catalog, location, service_settings, metrics) as service:
         server = create_server(create_app(service, settings=settings, metrics=metrics), settings)
-        with ignore_repeated_signals():
+        # Some versions of uvicorn raise SystemExit if the application cannot start, others return.
+        with exit_on_signals(server), suppress(SystemExit):
             server.run(sockets=[listening])
         return server.started
