@@ -46,6 +46,14 @@ def square(number: int) -> dict[str, Any]:
     return {"results": [number * number]}
 
 
+def observe(number: int) -> dict[str, Any]:
+    """Do what a log handler and a tracer do in a node."""
+    from statewright.observe.capture import current_attempt
+    from statewright.observe.logs import current_fields
+
+    return {"results": [(current_fields(), current_attempt())]}
+
+
 async def square_async(number: int) -> dict[str, Any]:
     return {"results": [number * number]}
 

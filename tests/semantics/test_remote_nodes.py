@@ -162,8 +162,12 @@ def test_streams_and_budgets_receive_what_remote_nodes_report(executor: Executor
 
 @pytest.mark.parametrize("use", nodes.REFUSED)
 def test_what_needs_the_run_is_refused(executor: Executor, use: str) -> None:
-    with pytest.raises(RemoteCallError, match=r"'work' runs in a worker process, where .* is not available"):
+    with pytest.raises(RemoteCallError, match=r"'work' runs in a worker process.* Not available there: "):
         fan_out(nodes.use_refused, executor).invoke({"items": [use]})
+
+
+def test_logs_and_traces_of_a_worker_see_no_run(executor: Executor) -> None:
+    assert fan_out(nodes.observe, executor).invoke({"items": [1]})["results"] == [({}, None)]
 
 
 def test_shared_state_is_sent_once_in_a_superstep(executor: Executor, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, Self, TextIO, cast
 from statewright.clock import Clock, SystemClock, iso
 from statewright.redaction import Redactor
 from statewright.runtime.invocation.run import CallingTask
-from statewright.runtime.tasks.scope import current_scope
+from statewright.runtime.tasks.scope import observed_scope
 from statewright.text import cut_middle, without_control_characters
 
 _is_relaying: ContextVar[bool] = ContextVar("statewright_is_relaying", default=False)
@@ -330,7 +330,7 @@ def current_attempt() -> TaskAttempt | None:
     Within a subgraph, it is the attempt of the root graph's task that called the subgraph, but its `node` is the node
     of the subgraph.
     """
-    scope = current_scope()
+    scope = observed_scope()
     if scope is None or scope.task is None or scope.abandoned:
         return None
     node = scope.task.node

@@ -19,7 +19,7 @@ from statewright.errors import InvalidConfig, ServiceError, code_of, suggestion
 from statewright.extras import optional
 from statewright.observe.capture import original_stream
 from statewright.redaction import Redactor
-from statewright.runtime.tasks.scope import current_scope
+from statewright.runtime.tasks.scope import observed_scope
 
 LogFormat = Literal["json", "console"]
 _OF_STRUCTLOG: Final = frozenset({"_record", "_from_structlog"})
@@ -155,7 +155,7 @@ def bound(**fields: Any) -> Generator[None]:
 
 def current_fields() -> dict[str, Any]:
     """Return the fields of `bound`, and those that describe the running task."""
-    fields, scope = dict(_bound.get() or {}), current_scope()
+    fields, scope = dict(_bound.get() or {}), observed_scope()
     if scope is None:
         return fields
     fields["run_id"] = scope.run.run_id

@@ -24,7 +24,7 @@ from statewright.observe.gen_ai import model_attributes, tool_attributes
 from statewright.redaction import Redactor
 from statewright.runtime import Instrument
 from statewright.runtime.invocation.outcome import Pause
-from statewright.runtime.tasks.scope import current_scope
+from statewright.runtime.tasks.scope import observed_scope
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -198,7 +198,7 @@ def _caller_metadata(event: Event) -> Mapping[str, Any] | None:
 
     The event does not contain the config, so the config is taken from the current scope.
     """
-    scope = current_scope()
+    scope = observed_scope()
     if event.namespace or scope is None or scope.run.run_id != event.run_id:
         return None
     metadata = scope.run.settings.config.get("metadata")

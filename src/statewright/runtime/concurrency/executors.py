@@ -1,8 +1,8 @@
-"""The executors without an event loop; the executor for coroutines is in `asyncio_executor`.
+"""Executors of plain functions: on the driver's thread, and on worker threads.
 
-Each executor has one method: `start(step, indices, limit)` runs the tasks of a superstep with these indices, at most
-`limit` at once, and passes each outcome to the superstep. The other tasks wait as indices: no thread or asyncio task is
-started for them yet.
+`asyncio_executor` runs coroutines, and `remote_executor` nodes in other processes. Each executor has one method:
+`start(step, indices, limit)` starts the tasks of a superstep with these indices, at most `limit` at once, and passes
+each outcome to the superstep. Until a task is started it is only an index: it has no thread and no asyncio task.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 
 
 class InlineExecutor:
-    """Runs tasks one after another, on the thread of the driver and in its context."""
+    """Runs tasks one after another, on the thread of the driver and in its context.
+
+    Unlike those of the other executors, its `start` returns when the tasks have ended.
+    """
 
     def start(self, step: Superstep, indices: Sequence[int], limit: int) -> None:
         scope = Scope(step.run)
         scope.is_inline = True
-        token = enter_scope(scope)
+        token = enter_scope(scope)  # restores the caller's scope, although each task enters its own below
         try:
             for index in indices:
                 if not step.begin(index):
@@ -35,6 +38,8 @@ class InlineExecutor:
                 scope.task, scope.checkpoint = task, step.checkpoint
                 enter_scope((scope, task, step.checkpoint, None))
                 node = step.nodes[task.node]
+                # Even if all tasks of the run need attempts: these take slots and obey timeouts of Sends, which inline
+                # tasks do not have.
                 perform_task = execute_task if node.policies is None else perform_attempts
                 step.accept(index, perform_task(scope, node, task, step.checkpoint))
         finally:
@@ -45,33 +50,34 @@ class ThreadExecutor:
     """Runs tasks on worker threads, each in a copy of the caller's context."""
 
     def start(self, step: Superstep, indices: Sequence[int], limit: int) -> None:
-        workers.submit(_WorkerJob(step, indices, limit))
+        workers.submit(_ThreadGroup(step, indices, limit))
 
 
-class _WorkerJob:
-    """The job of a worker thread: take and run tasks until none is left.
+class _ThreadGroup:
+    """The tasks that some worker threads share: each thread takes and runs tasks until none is left.
 
-    Several threads execute the same job. The first wakes a second, the second a third, and so on while tasks are left:
-    a superstep of quick tasks has ended before many threads wake.
+    The first thread wakes a second, the second a third, and so on while tasks are left, so that a superstep of quick
+    tasks is over before many threads have been woken. To the scopes of the tasks it is their `SiblingGroup`.
     """
 
-    __slots__ = ("_context", "_indices", "_limit", "_perform_task", "_running", "_scope", "_step", "threads")
+    __slots__ = ("_context", "_indices", "_limit", "_perform_task", "_started", "_step", "_template_scope", "threads")
 
     def __init__(self, step: Superstep, indices: Sequence[int], limit: int) -> None:
         self._step = step
         self._indices = iter(indices)
         self._limit = min(limit, len(indices))
-        self._running = 0
+        self._started = 0
+        """The number of threads that have taken part."""
         self._context = contextvars.copy_context()
-        self._scope = Scope(step.run, None, step.checkpoint)
-        self._scope.sibling_group = self
+        self._template_scope = Scope(step.run, None, step.checkpoint)
+        self._template_scope.sibling_group = self
         self._perform_task = select_perform(step.run)
         self.threads = Slots(limit)
 
     def __call__(self) -> None:
-        self._running += 1
-        wakes_another = self._running < self._limit
-        while (index := self._take_index()) is not None:
+        self._started += 1  # needs no lock: the next thread is woken after this one has counted itself
+        wakes_another = self._started < self._limit
+        while (index := self._step.begin_next(self._indices)) is not None:
             if wakes_another:
                 wakes_another = False
                 with suppress(RuntimeError):  # no thread can be started now: the running ones do all the work
@@ -85,20 +91,12 @@ class _WorkerJob:
     def report_end(self, scope: Scope, outcome: Outcome) -> None:
         self._step.accept(scope.index, outcome)
 
-    def _take_index(self) -> int | None:
-        step = self._step
-        with step.lock:
-            index = None if step.ending or step.closed else next(self._indices, None)
-            if index is not None:
-                step.running_indices.add(index)
-        return index
-
     def _run_task(self, index: int) -> None:
         step = self._step
         task = step.tasks[index]
         outcome: Outcome
         try:
-            scope = self._scope.enter_sibling(task, index)
+            scope = self._template_scope.enter_sibling(task, index)
             outcome = self._perform_task(scope, step.nodes[task.node], task, step.checkpoint)
         except BaseException as error:  # without an outcome the superstep would wait forever
             outcome = Failure(task, error)

@@ -13,7 +13,7 @@ outcome that arrives at the same moment may still be stored, and is ignored.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 
@@ -167,6 +167,17 @@ class Superstep:
                 return False
             self.running_indices.add(index)
             return True
+
+    def begin_next(self, indices: Iterator[int]) -> int | None:
+        """Record that the next task of an iterator starts, which threads may share, and return its index.
+
+        Return None if there is none, or if none may start.
+        """
+        with self.lock:
+            index = None if self.ending or self.closed else next(indices, None)
+            if index is not None:
+                self.running_indices.add(index)
+        return index
 
     def record_stop(self, index: int) -> None:
         """Record that a task was stopped and has no outcome."""

@@ -9,20 +9,20 @@ from typing import Any, cast
 from statewright.executors.port import SharedValue
 from statewright.graph import Runtime
 from statewright.runtime.tasks.scope import enter_scope, leave_scope
-from statewright.runtime.tasks.worker_host import StepFacts, WorkerHost, WorkerScope, writer_into
+from statewright.runtime.tasks.worker_host import Effect, SuperstepData, WorkerHost, WorkerScope, recording_writer
 
 
 class NodeCall:
     """The function of a node as a worker calls it. The only part of a node that is sent to workers."""
 
-    __slots__ = ("facts", "function", "injected", "is_coroutine", "node", "takes_state")
+    __slots__ = ("data", "function", "injected", "is_coroutine", "node", "takes_state")
 
     def __init__(
         self,
         node: str,
         function: Callable[..., Any],
         injected: Sequence[tuple[str, str]],
-        facts: StepFacts | None,
+        data: SuperstepData | None,
         *,
         takes_state: bool,
         is_coroutine: bool,
@@ -30,11 +30,11 @@ class NodeCall:
         self.node = node
         self.function = function
         self.injected = injected
-        self.facts = facts
+        self.data = data
         self.takes_state = takes_state
         self.is_coroutine = is_coroutine
 
-    def __call__(self, item: tuple[Any, dict[str, SharedValue] | None, Any], effects: list[Any]) -> Any:
+    def __call__(self, item: tuple[Any, dict[str, SharedValue] | None, Any], effects: list[Effect]) -> Any:
         """Call the function in a worker.
 
         `item` is its input, fields of the input to fetch, and the ids and the error of the task if it takes services.
@@ -51,15 +51,15 @@ class NodeCall:
         finally:
             leave_scope(token)
 
-    def _service(self, kind: str, extra: Any, effects: list[Any]) -> Any:
-        assert self.facts is not None
+    def _service(self, kind: str, extra: Any, effects: list[Effect]) -> Any:
+        assert self.data is not None
         info, error = extra
         if kind == "runtime":
-            return Runtime(WorkerHost(self.facts, info, effects))
+            return Runtime(WorkerHost(self.data, info, effects))
         if kind == "writer":
-            return writer_into(effects, self.facts)
+            return recording_writer(effects, self.data)
         if kind == "config":
-            return self.facts.config
+            return self.data.config
         return error
 
     def __reduce__(self) -> Any:
@@ -67,14 +67,14 @@ class NodeCall:
 
 
 def _restore_call(
-    facts: StepFacts | None,
+    data: SuperstepData | None,
     function: Callable[..., Any],
     injected: Sequence[tuple[str, str]],
     is_coroutine: bool,
     node: str,
     takes_state: bool,
 ) -> NodeCall:
-    return NodeCall(node, function, injected, facts, takes_state=takes_state, is_coroutine=is_coroutine)
+    return NodeCall(node, function, injected, data, takes_state=takes_state, is_coroutine=is_coroutine)
 
 
 _loop: asyncio.AbstractEventLoop | None = None

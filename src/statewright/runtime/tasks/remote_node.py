@@ -5,7 +5,7 @@ handlers work around the call, in the process of the run. Only the call itself h
 is the part that is pickled; everything here stays with the run.
 
 What a worker needs is sent as rarely as possible. The function of a node that asks for no services is sent once in the
-life of the program. With services, it is sent with the facts of its superstep once per superstep (`Shipment`), and so
+life of the program. With services, it is sent with the data of its superstep once per superstep (`Shipment`), and so
 are the fields of the state, each when a worker first looks at it.
 """
 
@@ -30,7 +30,7 @@ from statewright.runtime.tasks.context import RuntimeHost
 from statewright.runtime.tasks.liveness import innermost_superstep, reason_to_refuse
 from statewright.runtime.tasks.node_call import NodeCall
 from statewright.runtime.tasks.scope import Scope, current_scope
-from statewright.runtime.tasks.worker_host import StepFacts
+from statewright.runtime.tasks.worker_host import Effect, SuperstepData
 
 _lock = threading.Lock()
 _SMALL: Final = (int, float, bool, type(None))
@@ -60,15 +60,15 @@ class RemoteNode:
                 self._function = self._share(None)
             return self._function
         if self.name not in shipment.functions:
-            shipment.functions[self.name] = self._share(shipment.facts_for(self))
+            shipment.functions[self.name] = self._share(shipment.data_for(self))
         return shipment.functions[self.name]
 
-    def _share(self, facts: StepFacts | None) -> SharedValue:
+    def _share(self, data: SuperstepData | None) -> SharedValue:
         call = NodeCall(
             self.name,
             self.function,
             self.injected,
-            facts,
+            data,
             takes_state=self.parameters.takes_state,
             is_coroutine=is_coroutine_function(self.function),
         )
@@ -116,8 +116,8 @@ class RemoteNode:
         return value
 
 
-def perform_effects(scope: Scope, effects: Sequence[Any]) -> None:
-    """Perform what a node has done in its worker besides returning a result, in the same order."""
+def perform_effects(scope: Scope, effects: Sequence[Effect]) -> None:
+    """Perform what a node has done in its worker besides returning a result, in the same order: see `Effect`."""
     host = RuntimeHost(scope)
     for kind, *args in effects:
         if kind == "custom":
@@ -171,15 +171,15 @@ class Shipment:
         """The values shared so far, to be kept while chunks that refer to them are in flight."""
         return [*self._fields.copy().values(), *self.functions.copy().values()]
 
-    def facts_for(self, node: RemoteNode) -> StepFacts:
-        """Return the facts of the superstep for one node: the config and the state only if it can ask for them."""
+    def data_for(self, node: RemoteNode) -> SuperstepData:
+        """Return the data of the superstep for one node: the context, config and state only if it can ask for them."""
         run, kinds = self._run, {kind for _, kind in node.injected}
         has_runtime, emitter = "runtime" in kinds, run.emitter
-        return StepFacts(
+        return SuperstepData(
             context=run.config.context if has_runtime else None,
             config=run.node_config() if "config" in kinds else None,
             state={name: self.field(name) for name in self._checkpoint.values} if has_runtime else {},
-            has_reader=emitter is not None,
+            has_listener=emitter is not None,
             shows_messages=emitter is not None and emitter.wants("message"),
             is_recorded=run.saver is not None or emitter is not None,
             remaining_steps=run.step_limit - self._checkpoint.step,

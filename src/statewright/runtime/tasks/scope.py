@@ -399,6 +399,15 @@ def current_scope() -> Scope | None:
     return finished
 
 
+def observed_scope() -> Scope | None:
+    """Return the scope of the running code for logs and traces: None in a worker process, unlike `current_scope`.
+
+    There a node has a stand-in for its scope, which refuses any use: see `worker_host.WorkerScope`.
+    """
+    scope = current_scope()
+    return scope if isinstance(scope, Scope) else None
+
+
 def leave_anywhere(token: Token[Scope | EnteredScope | None]) -> None:
     """Leave a scope, unless that is impossible: an abandoned stream may be closed twice, or in another context."""
     try:  # noqa: SIM105  # `suppress` costs as much as a superstep
