@@ -79,7 +79,7 @@ def has_tables(location: PostgresUrl) -> bool:
     """
     from statewright.storage.postgres import PostgresDatabase
 
-    return PostgresDatabase.has_schema(location.url, schema=location.schema, prepare=location.prepare)
+    return PostgresDatabase.is_initialized(location.url, schema=location.schema, prepare=location.prepare)
 
 
 def _parsed(location: AnyLocation) -> Path | PostgresUrl:

@@ -1,12 +1,12 @@
 """A Postgres database: sessions, transactions, and a pool of sessions for reading.
 
-A process has one session for writing, whose transactions concurrent runs share (`group_commit.py`), and up to `readers`
-sessions for reading. A hundred workers therefore need at most some hundred sessions, and a commit needs one round trip
-(`connection.py`).
+Each database object has one session for writing, whose transactions concurrent runs share (`group_commit.py`), up to
+`readers` sessions for reading, and one for notifications. A hundred workers that read much may thus open a thousand
+sessions, which is what poolers are for. A commit needs one round trip (`connection.py`).
 
-A session keeps nothing between transactions, neither settings nor locks. It may therefore belong to a pooler that
-assigns a session to each transaction, such as pgbouncer. In this case, pass `prepare=False` unless the pooler supports
-prepared statements.
+Apart from prepared statements, a session keeps no state between transactions, neither settings nor locks. It may
+therefore go through a pooler in transaction mode, such as pgbouncer. In this case, pass `prepare=False` unless the
+pooler supports prepared statements, and `direct_url`, because LISTEN does not work through a pooler.
 
 *Clocks.* Leases and due times are compared with the clock of the server. The clocks of workers usually differ by
 seconds, or by an hour if one was set by hand, and a worker whose clock is ahead would take over threads of others.
@@ -14,11 +14,13 @@ seconds, or by an hour if one was set by hand, and a worker whose clock is ahead
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any, Final, Self, TypeVar
+from functools import partial
+from typing import Any, Final, NamedTuple, Self, TypeVar
 from weakref import ref
 
 from statewright.clock import Clock, SystemClock
@@ -50,20 +52,21 @@ class PostgresDatabase(GroupCommitDatabase):
 
     `url` is a URL or a connection string of libpq, which may contain several hosts and options such as `sslmode`. With
     `schema`, all tables are in this schema, which is created if it does not exist. With a `key` of 16, 24 or 32 bytes,
-    the values of runs and users are encrypted with AES-GCM; ids, namespaces and times are not. `compress` makes older
-    checkpoints smaller and slower to read. `readers` is the maximum number of sessions for reading.
+    the values that runs and your code store are encrypted with AES-GCM; ids, namespaces and times are not. `compress`
+    makes older checkpoints smaller and slower to read. `readers` is the maximum number of sessions for reading.
 
     `prepare=False` disables prepared statements, which some poolers do not support. `direct_url` is an address that
     leads to the server without a pooler, for notifications between processes. With a pooler and without such an
-    address, processes only poll. `replica_url` is the address of a replica, which may lag behind: histories,
-    logs and lists are read there. A URL may also have parameters for this: `?schema=name&prepare=false`.
+    address, processes only poll. `replica_url` is the address of a replica, which may lag behind: histories, logs and
+    lists are read there. `schema`, `prepare` and the replica can also be parameters of the URL:
+    `?schema=name&prepare=false&replica=host:5432`. Arguments take precedence.
     """
 
-    row_ids = RowIds(number_bits=28)
+    row_ids = RowIds(number_bits=28)  # leaves 35 bits for lines: a busy server would use up the 31 bits of SQLite
     executes_late = True
     has_arrays = True
     INTEGRITY_ERROR = IntegrityError
-    AFTER_ALL_TEXT = None
+    AFTER_ALL_TEXT = None  # no value sorts after all texts, so statements test whether the parameter is NULL
 
     def __init__(
         self,
@@ -73,24 +76,19 @@ class PostgresDatabase(GroupCommitDatabase):
         key: bytes | None = None,
         compress: bool = False,
         serde: Serde | None = None,
-        prepare: bool = True,
+        prepare: bool | None = None,
         direct_url: str | None = None,
         replica_url: str | None = None,
         readers: int = 8,
         clock: Clock | None = None,
         trusts_clocks: bool = False,
     ) -> None:
-        if is_postgres_url(url):
-            location = parse_postgres_url(url)
-            url, prepare = location.url, prepare and location.prepare
-            schema = location.schema if schema is None else schema
-            replica_url = location.replica_url if replica_url is None else replica_url
-        self._conninfo = parse_url(url)
-        self.schema = checked_schema(schema)
-        self._replica_conninfo = parse_url(replica_url) if replica_url is not None else None
-        self._prepare = prepare
-        bell_conninfo = parse_url(direct_url) if direct_url is not None else self._conninfo if prepare else None
-        self.bell = PostgresBell(bell_conninfo.text, schema=schema) if bell_conninfo is not None else None
+        address = _read_address(url, schema, prepare, replica_url)
+        self._conninfo, self.schema, self._prepare, self._replica_conninfo = address
+        # Without prepared statements the address leads to a pooler, through which LISTEN does not work.
+        default = self._conninfo if self._prepare else None
+        bell_conninfo = parse_url(direct_url) if direct_url is not None else default
+        self.bell = PostgresBell(bell_conninfo.text, schema=self.schema) if bell_conninfo is not None else None
         """Connects the processes that use the database; None if a pooler prevents that."""
         self.serde = serde or Serde()
         self.encryptor = Encryptor(key, compress=compress)
@@ -101,7 +99,7 @@ class PostgresDatabase(GroupCommitDatabase):
         self._max_readers = readers
         self._open_queue()
         self._pid = os.getpid()
-        self._open_pools()
+        self._create_sessions()
         with self._translating_errors():
             session = self._connect(idle_limit=IDLE_LIMIT)
             try:
@@ -128,45 +126,45 @@ class PostgresDatabase(GroupCommitDatabase):
         return cls(conn_string, **options)
 
     @staticmethod
-    def has_schema(url: str, *, schema: str | None = None, prepare: bool = True) -> bool:
+    def is_initialized(url: str, *, schema: str | None = None, prepare: bool | None = None) -> bool:
         """Return whether the tables exist. Nothing is created. Raises StorageUnavailable."""
-        conninfo = parse_url(url)
-        with _translating_errors_of(conninfo.shown):
-            session = Session(conninfo.text.encode(), schema=schema, prepare=prepare, timeout=CONNECT_TIMEOUT)
+        address = _read_address(url, schema, prepare, None)
+        with _translating_errors_of(address.conninfo.shown):
+            session = Session(
+                address.conninfo.text.encode(),
+                schema=address.schema,
+                prepare=address.prepare,
+                timeout=CONNECT_TIMEOUT,
+            )
             try:
-                return has_schema(session, schema)
+                return has_schema(session, address.schema)
             finally:
                 session.close()
 
     # -- sessions
 
-    def _open_pools(self) -> None:
-        """Prepare the writing session and the pools for reading, which connect when they are used."""
+    def _create_sessions(self) -> None:
+        """Create the writing session and the pools for reading, which connect when they are used."""
         reference = ref(self)  # weak, so that the sessions do not keep the database from being finalised
 
-        def opened() -> PostgresDatabase:
+        def connect(conninfo: ConnInfo | None = None, idle_limit: int | None = None) -> Session:
             database = reference()
-            if database is None:
-                raise ConnectionLost("it was closed")
-            return database
+            if database is None or database._closed:
+                raise _closed_error()
+            return database._connect(conninfo, idle_limit=idle_limit)
 
         def is_closed() -> bool:
             database = reference()
             return database is None or database._closed
 
         self._writer_session = SessionWriter(
-            lambda: opened()._connect(idle_limit=IDLE_LIMIT), self.statements("writers"), is_closed
+            partial(connect, idle_limit=IDLE_LIMIT), self.statements("writers"), is_closed
         )
-        self._readers = Readers(lambda: opened()._connect_reader(), self._max_readers, is_closed, waits=True)
+        self._readers = Readers(connect, self._max_readers, is_closed, waits=True)
         self._replica: Replica | None = None
-        if (conninfo := self._replica_conninfo) is not None:
-            pool = Readers(lambda: opened()._connect(conninfo), self._max_readers, is_closed, waits=False)
-            self._replica = Replica(pool, conninfo.shown)
-
-    def _connect_reader(self) -> Session:
-        if self._closed:
-            raise self._closed_error()
-        return self._connect()
+        if self._replica_conninfo is not None:
+            pool = Readers(partial(connect, self._replica_conninfo), self._max_readers, is_closed, waits=False)
+            self._replica = Replica(pool, self._replica_conninfo.shown)
 
     def _connect(self, conninfo: ConnInfo | None = None, *, idle_limit: int | None = None) -> Session:
         return Session(
@@ -186,7 +184,7 @@ class PostgresDatabase(GroupCommitDatabase):
         self._writer_session.close()
 
     def _reconnect_after_fork(self) -> None:
-        self._open_pools()  # psycopg does not close sessions that belong to another process
+        self._create_sessions()  # those of the parent are dropped: psycopg closes none that another process has opened
 
     # -- reading
 
@@ -198,22 +196,24 @@ class PostgresDatabase(GroupCommitDatabase):
             yield session
 
     def query(self, read: Job[T], *, stale_ok: bool = False) -> T:
-        """Call a function with a session for reading, once more if the session is lost meanwhile."""
+        """Call a function with a session for reading, and again if the session is lost meanwhile.
+
+        There are at most `MAX_ATTEMPTS` attempts, within `PATIENCE` seconds.
+        """
         self._reopen_after_fork()
-        if stale_ok and self._replica is not None:
-            with suppress(ReplicaUnavailable):
-                return self._replica.query(read)
-        end = time.monotonic() + PATIENCE
         with self._translating_errors():
-            for _ in range(MAX_ATTEMPTS - 1):
+            if stale_ok and self._replica is not None:
+                with suppress(ReplicaUnavailable):
+                    return self._replica.query(read)
+            deadline = time.monotonic() + PATIENCE
+            for attempt in itertools.count(1):
                 try:
                     with self._readers.session() as session:
                         return read(session)
                 except ConnectionLost:
-                    if self._closed or time.monotonic() > end:
+                    if self._closed or attempt == MAX_ATTEMPTS or time.monotonic() > deadline:
                         raise
-            with self._readers.session() as session:
-                return read(session)
+            raise AssertionError  # unreachable: the counter is endless
 
     # -- writing
 
@@ -232,8 +232,11 @@ class PostgresDatabase(GroupCommitDatabase):
         self._writer_session.rollback()
 
     def roll_back_failed(self) -> None:
-        """Roll back the transaction in which a statement has failed, before the error is reported."""
-        self._writer_session.rollback()
+        """Roll back the transaction in which a statement has failed before its error is reported.
+
+        It still holds its locks, which is a problem if the error is completed by reading in another session.
+        """
+        self._roll_back()
 
     def _may_repeat(self, error: BaseException, attempt: int) -> bool:
         if isinstance(error, ConnectionLost):
@@ -268,7 +271,7 @@ class PostgresDatabase(GroupCommitDatabase):
         # The detail of the error is `Key (column, column)=(value, value) already exists.`
         columns = error.detail.partition("(")[2].partition(")")[0].split(", ")
         is_unique = error.code == "23505"
-        return is_unique, columns if is_unique else [error.column]
+        return is_unique, columns if is_unique else [error.column]  # the error of NOT NULL names a column
 
     # -- errors
 
@@ -276,10 +279,35 @@ class PostgresDatabase(GroupCommitDatabase):
         return translate_error(error, self.location)
 
     def _closed_error(self) -> Exception:
-        return ConnectionLost("it was closed")
+        return _closed_error()
 
     def _translating_errors(self) -> AbstractContextManager[None]:
         return _translating_errors_of(self.location)
+
+
+class _Address(NamedTuple):
+    """What the arguments and the parameters of a URL say about a database."""
+
+    conninfo: ConnInfo
+    schema: str | None
+    prepare: bool
+    replica: ConnInfo | None
+
+
+def _read_address(url: str, schema: str | None, prepare: bool | None, replica_url: str | None) -> _Address:
+    """Combine arguments with the parameters of a URL. Arguments that are not None take precedence."""
+    if is_postgres_url(url):
+        location = parse_postgres_url(url)
+        url = location.url
+        schema = location.schema if schema is None else schema
+        prepare = location.prepare if prepare is None else prepare
+        replica_url = location.replica_url if replica_url is None else replica_url
+    replica = parse_url(replica_url) if replica_url is not None else None
+    return _Address(parse_url(url), checked_schema(schema), prepare is not False, replica)
+
+
+def _closed_error() -> ConnectionLost:
+    return ConnectionLost("it was closed")
 
 
 @contextmanager

@@ -63,9 +63,9 @@ def test_tables_in_the_schema_public_do_not_stand_for_those_of_another_schema() 
     with PostgresDatabase(url) as public, PostgresDatabase(url, schema="other") as other:
         resolve(PostgresSaver(public).commit(commit_after(None)))
         assert list(resolve(PostgresSaver(other).threads())) == []
-    assert PostgresDatabase.has_schema(url)
-    assert PostgresDatabase.has_schema(url, schema="other")
-    assert not PostgresDatabase.has_schema(url, schema="third")
+    assert PostgresDatabase.is_initialized(url)
+    assert PostgresDatabase.is_initialized(url, schema="other")
+    assert not PostgresDatabase.is_initialized(url, schema="third")
 
 
 def test_the_schema_of_a_newer_version_is_refused() -> None:

@@ -14,6 +14,7 @@ from tests.postgres_server import execute
 
 from statewright import START, InMemorySaver, StateGraph
 from statewright.async_futures import aresolve
+from statewright.errors import SerdeError, StorageUnavailable
 from statewright.futures import resolve
 from statewright.runs import Insert, Run, RunStatus
 from statewright.service.context.records import Records
@@ -153,3 +154,12 @@ def test_a_replica_that_is_lost_is_left_alone_for_some_time(
 def test_a_port_without_a_replica_reads_itself() -> None:
     saver = InMemorySaver()
     assert for_history(saver) is saver
+
+
+def test_reads_on_a_replica_fail_like_those_on_the_primary(database: PostgresDatabase) -> None:
+    reader = for_history(PostgresSaver(database))
+    with pytest.raises(SerdeError):
+        resolve(reader.history("\ud800"))
+    database.close()
+    with pytest.raises(StorageUnavailable):
+        resolve(reader.history("t"))
