@@ -249,6 +249,11 @@ def step_id(key: JournalKey) -> TaskId:
     return TaskId(f"{task_id}:{name}.{ordinal}")
 
 
+def outermost_task_id(task_id: str) -> str:
+    """Return the id of the task that a superstep scheduled, from its own id or the id of a step or `@task` call."""
+    return task_id.partition(":")[0]
+
+
 class JournalEntry(NamedTuple):
     """The saved result of a step."""
 
