@@ -353,7 +353,7 @@ class Pending:
             {task: error for task, error in self.errors.items() if task in tasks},
             {task: count for task, count in self.attempts.items() if task in tasks},
             {task: at for task, at in self.retries.items() if task in tasks},
-            {key: entry for key, entry in self.journal.items() if key[0].partition(":")[0] in tasks},
+            {key: entry for key, entry in self.journal.items() if outermost_task_id(key[0]) in tasks},
             self.paused and bool(tasks),
             {task: questions for task, questions in self.settled.items() if task in tasks},
         )
