@@ -70,9 +70,11 @@ def create_agent(
     become nodes before and after the model. If the hook before the model writes `llm_input_messages` to the state,
     these are sent to the model instead of `messages`. With `response_format`, a class or a JSON Schema, a final answer
     in this form is requested and stored in `structured_response`. `memory` selects the part of a long conversation to
-    send. Each tool call is a separate task. `options` are those of `StateGraph.compile`.
+    send. Each tool call is a separate task. `state_schema` is a TypedDict or a dict, to which the fields that the agent
+    needs are added. `options` are those of `StateGraph.compile`.
 
-    Raises InvalidConfig for unknown settings, and for invalid tools or an invalid `response_format`.
+    Raises InvalidConfig for unknown settings, for a `state_schema` of another kind, and for invalid tools or an invalid
+    `response_format`.
     """
     problem = find_setting_problem(settings or {})
     if problem is not None:

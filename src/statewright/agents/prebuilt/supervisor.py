@@ -56,7 +56,8 @@ def create_supervisor(
     tool. If one answer hands over to several agents, they run concurrently. An agent sees only the task that it was
     given, or the whole conversation if it was given none. The run ends when the supervisor gives an answer without a
     handoff. With `add_handoff_messages=False` the conversation does not contain the handoffs. `options` are those of
-    `StateGraph.compile`. Raises InvalidConfig for invalid agents and names.
+    `StateGraph.compile`. Raises InvalidConfig for invalid agents and names, and for a `state_schema` that is neither a
+    TypedDict nor a dict.
     """
     if output_mode not in get_args(OutputMode):
         raise InvalidConfig(

@@ -45,7 +45,7 @@ def create_swarm(
     include those of the agent, because these are lost otherwise. A swarm that is an agent of a swarm has an active
     agent of its own, and begins each call with its default agent.
 
-    `state_schema` is a TypedDict or a dict, to which the fields of SwarmState are added if it lacks them. `options` are
+    `state_schema` is a TypedDict or a dict; `messages` and `active_agent` are added if it lacks them. `options` are
     those of `StateGraph.compile`.
 
     Raises InvalidConfig for invalid agents, for a `default_active_agent` that is not one of them, for handoff tools
