@@ -249,6 +249,11 @@ def step_id(key: JournalKey) -> TaskId:
     return TaskId(f"{task_id}:{name}.{ordinal}")
 
 
+def outermost_task_id(task_id: str) -> str:
+    """Return the id of the task that a superstep scheduled, from its own id or the id of a step or `@task` call."""
+    return task_id.partition(":")[0]
+
+
 class JournalEntry(NamedTuple):
     """The saved result of a step."""
 
@@ -348,7 +353,7 @@ class Pending:
             {task: error for task, error in self.errors.items() if task in tasks},
             {task: count for task, count in self.attempts.items() if task in tasks},
             {task: at for task, at in self.retries.items() if task in tasks},
-            {key: entry for key, entry in self.journal.items() if key[0].partition(":")[0] in tasks},
+            {key: entry for key, entry in self.journal.items() if outermost_task_id(key[0]) in tasks},
             self.paused and bool(tasks),
             {task: questions for task, questions in self.settled.items() if task in tasks},
         )

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TextIO, cast
 
+from statewright.checkpoint.model import outermost_task_id
 from statewright.clock import Clock, SystemClock, iso
 from statewright.redaction import Redactor
 from statewright.runtime.invocation.run import CallingTask
@@ -350,7 +351,7 @@ def _task_id(scope: CallingTask) -> str:
     if scope.run.nested:
         segment = scope.run.namespace.split("|")[0].split(":")
         return segment[1] if len(segment) > 1 else ""
-    return scope.task.id.partition(":")[0] if scope.task is not None else ""
+    return outermost_task_id(scope.task.id) if scope.task is not None else ""
 
 
 # -- the stream that copies output to a listener

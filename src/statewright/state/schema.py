@@ -8,6 +8,7 @@ are closed. Schemas from dicts are open unless `closed=True`.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
 import typing
@@ -91,6 +92,12 @@ class StateSchema:
             self.derived[name] = field
         else:
             self.fields[name] = field
+
+    def copy(self) -> StateSchema:
+        """Return a copy, to which fields can be added without changing this schema."""
+        schema = copy.copy(self)
+        schema.fields, schema.managed, schema.derived = {**self.fields}, {**self.managed}, {**self.derived}
+        return schema
 
     def instance(self, values: Mapping[str, Any]) -> Any:
         """Return an instance of the user's class with these values. Fields without a default must have a value."""

@@ -25,7 +25,9 @@ from statewright.checkpoint import (
     TaskResult,
     TimedTask,
     TimeLimit,
+    step_id,
 )
+from statewright.checkpoint.model import outermost_task_id
 from statewright.ids import CheckpointId, InterruptId, TaskId
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -395,3 +397,8 @@ def test_a_commit_has_no_metadata_pending_writes_lease_or_log_by_default() -> No
 def test_records_are_immutable(record: Any, name: str) -> None:
     with pytest.raises((FrozenInstanceError, AttributeError)):
         setattr(record, name, CheckpointId("other"))
+
+
+def test_the_outermost_task_is_found_from_the_id_of_a_step_of_a_step() -> None:
+    inner = step_id((step_id((A, "outer", 0)), "inner", 2))
+    assert outermost_task_id(inner) == outermost_task_id(A) == A

@@ -6,6 +6,8 @@ import asyncio
 import re
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -280,6 +282,46 @@ def test_a_value_that_cannot_be_stored_is_reported_after_the_run(file: Path) -> 
     ):
         assert "deep" in recorded.invoke({})["x"]
     assert not file.exists()
+
+
+class WaitingInstrument(Instrument):
+    """Delays the event of task `first` until the main thread waits for it, and lets `second` end meanwhile."""
+
+    def __init__(self) -> None:
+        self.is_publishing = threading.Event()
+
+    def on_task_finished(self, event: Any) -> None:
+        if event.node == "first":
+            self.is_publishing.set()
+            while not self._main_thread_waits():
+                time.sleep(0.001)
+
+    @staticmethod
+    def _main_thread_waits() -> bool:
+        frame = sys._current_frames()[threading.main_thread().ident or 0]
+        while frame is not None:
+            if frame.f_code is threading.Condition.wait_for.__code__ and "recorder" in frame.f_back.f_code.co_filename:
+                return True
+            frame = frame.f_back
+        return False
+
+
+def test_the_first_error_is_reported_if_a_result_is_published_late(file: Path) -> None:
+    class Unknown:
+        pass
+
+    instrument = WaitingInstrument()
+
+    def second(state: Any) -> Any:
+        assert instrument.is_publishing.wait(60)
+
+    graph = StateGraph(State).add_node("first", lambda state: {"x": Unknown()}).add_node("second", second)
+    graph.add_edge(START, "first").add_edge(START, "second")
+    with (
+        pytest.raises(SerdeError, match=r"superstep 1, first\.writes\.x"),
+        record(graph.compile(InMemorySaver(), instruments=[instrument]), file) as recorded,
+    ):
+        recorded.invoke({}, thread_id="1", durability="sync")
 
 
 class Custom:

@@ -527,6 +527,130 @@ def test_exhausted_budgets_are_replayed(
     assert isinstance(call.error, BudgetExceeded) == (on_budget is None)
 
 
+def spender(tokens: int, *, name: str, before: Any = None) -> Any:
+    """Build a graph whose only node spends tokens."""
+
+    async def spend(state: Any, runtime: Runtime) -> Any:
+        if before is not None:
+            await before()
+        runtime.spend(tokens=tokens)
+
+    return StateGraph(State).add_node("spend", spend).add_edge(START, "spend").compile(name=name)
+
+
+def test_spending_at_any_depth_is_counted_once(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
+    def app() -> Any:
+        middle = StateGraph(State).add_node("deep", spender(10, name="deep")).add_edge(START, "deep")
+        graph = (
+            StateGraph(State).add_node("sub", middle.compile(name="middle")).add_node("end", nodes({"log": ["end"]}))
+        )
+        return graph.add_edge(START, "sub").add_edge("sub", "end").compile()
+
+    with record(app(), file) as recorded:
+        asyncio.run(recorded.ainvoke({}, budget=Budget(max_tokens=15)))
+    assert replay_file(app())[0].value["log"] == ["end"]
+
+
+def test_spending_of_concurrent_calls_by_one_node_is_counted_once(
+    nodes: Nodes, file: Path, replay_file: ReplayFile
+) -> None:
+    def app() -> Any:
+        barrier = asyncio.Barrier(2)
+        graphs = [spender(10, name=name, before=barrier.wait) for name in ("one", "two")]
+
+        async def call_both(state: Any) -> Any:
+            await asyncio.gather(*(graph.ainvoke({}) for graph in graphs))
+
+        graph = StateGraph(State).add_node("call", call_both).add_node("end", nodes({"log": ["end"]}))
+        return graph.add_edge(START, "call").add_edge("call", "end").compile()
+
+    with record(app(), file) as recorded:
+        asyncio.run(recorded.ainvoke({}, budget=Budget(max_tokens=25)))
+
+    step = read_recording(file, app()).calls[0].steps[1]
+    inner_steps = [inner_step for call in step.tasks[0].calls for inner_step in call.steps]
+    # Which of the calls has spent how much is unknown, so the superstep of the calling node has the sum.
+    assert (step.tokens, {inner_step.tokens for inner_step in inner_steps}) == (20, {0})
+    assert replay_file(app())[0].value["log"] == ["end"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_budget_exhausted_within_a_subgraph_is_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
+    cancelled: list[bool] = []
+
+    async def wait(state: Any) -> Any:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.append(True)
+
+    def app() -> Any:
+        graph = StateGraph(State).add_node("sub", chain(nodes, "last", "never")).add_node("wait", wait)
+        graph.add_node("end", nodes({"log": ["end"]})).add_edge(START, "sub").add_edge(START, "wait")
+        return graph.add_edge("end", END).compile(InMemorySaver(), strict=False, sibling_grace=0)
+
+    with record(app(), file) as recorded:
+        asyncio.run(recorded.ainvoke({}, thread_id="1", budget=Budget(max_steps=2, on_budget="end")))
+
+    [call] = replay_file(app())
+    assert (call.value["log"], cancelled) == (["end"], [True])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_only_the_first_superstep_over_a_budget_is_recorded_as_the_fallback(nodes: Nodes, file: Path) -> None:
+    inner = chain(nodes, "a", "b")
+    graph = StateGraph(State).add_node("spend", lambda state, runtime: runtime.spend(tokens=30))
+    graph.add_node("more", nodes({"log": ["more"]})).add_node("end", inner).add_edge("spend", "more")
+    app = graph.add_edge(START, "spend").add_edge("end", END).compile(strict=False)
+    with record(app, file) as recorded:
+        recorded.invoke({}, budget=Budget(max_tokens=20, on_budget="end"))
+
+    fallback = read_recording(file, app).calls[0].steps[-1]
+    assert fallback.out_of_budget
+    assert not any(step.out_of_budget for step in fallback.tasks[0].calls[0].steps)
+
+
+def test_a_value_that_a_node_changes_in_place_and_returns_is_replayed(
+    nodes: Nodes, file: Path, replay_file: ReplayFile
+) -> None:
+    def change(state: Any) -> Any:
+        state["x"][0]["n"] += 1
+        state["y"]["n"] += 1
+        return {"x": list(state["x"]), "y": state["y"]}
+
+    def app() -> Any:
+        graph = StateGraph(State).add_node("a", nodes(change)).add_node("b", nodes(change))
+        return graph.add_sequence(["a", "b"]).add_edge(START, "a").compile()
+
+    with record(app(), file) as recorded:
+        result = recorded.invoke({"x": [{"n": 1}], "y": {"n": 1}})
+    assert replay_file(app())[0].value == result == {"x": [{"n": 3}], "y": {"n": 3}, "log": []}
+
+
+def test_concurrent_runs_of_a_thread_and_its_copy_are_replayed(
+    nodes: Nodes, file: Path, replay_file: ReplayFile
+) -> None:
+    def app(barrier: Any = None) -> Any:
+        async def call(state: Any) -> Any:
+            if barrier is not None:
+                await barrier.wait()
+            return await inner.ainvoke({})
+
+        inner = chain(nodes, "in")
+        graph = StateGraph(State).add_node("a", nodes({"log": ["a"]})).add_node("call", call)
+        return graph.add_sequence(["a", "call"]).add_edge(START, "a").compile(InMemorySaver())
+
+    async def run() -> None:
+        with record(app(asyncio.Barrier(2)), file) as recorded:
+            await recorded.ainvoke({}, thread_id="1", interrupt_before="call")
+            recorded.copy_thread("1", "2")
+            await asyncio.gather(*(recorded.ainvoke(None, thread_id=thread_id) for thread_id in "12"))
+
+    asyncio.run(run())
+    calls = read_recording(file, app()).calls
+    assert [len(call.steps[-1].tasks[0].calls) for call in calls[1:]] == [1, 1]
+
+
 # -- subgraphs
 
 

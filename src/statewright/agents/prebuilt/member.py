@@ -55,13 +55,23 @@ class MemberOutput:
 class Member:
     """Calls a compiled graph, which reads and writes the fields of the group's schema.
 
-    With `shares_response=False`, the `structured_response` of the graph is not written to the group's state.
+    With `shares_response=False`, the `structured_response` of the graph is not written to the group's state. Fields in
+    `private` are neither read nor written, because they have another meaning in the state of the graph.
     """
 
-    def __init__(self, graph: CompiledGraph, schema: StateSchema, *, shares_response: bool = True) -> None:
+    def __init__(
+        self,
+        graph: CompiledGraph,
+        schema: StateSchema,
+        *,
+        shares_response: bool = True,
+        private: frozenset[str] = frozenset(),
+    ) -> None:
         self.graph = graph
         self.name = graph.name
-        shared_fields = frozenset(name for name in schema.fields if shares_response or name != _RESPONSE)
+        self._private_fields = private
+        unwritten_fields = private if shares_response else private | {_RESPONSE}
+        shared_fields = frozenset(schema.fields) - unwritten_fields
         reducer_fields = frozenset(name for name in shared_fields if schema.fields[name].has_reducer)
         self._shared_fields = shared_fields
         _, self._call = subgraph_calls(graph, "call", shared_fields, reducer_fields)
@@ -75,6 +85,8 @@ class Member:
 
     async def call(self, state: Mapping[str, Any]) -> MemberOutput:
         """Run the graph on a state and return its output. Raises the errors of the graph."""
+        if self._private_fields:
+            state = {name: value for name, value in state.items() if name not in self._private_fields}
         result = await self._call(state)
         # Some graphs return their final state instead: a mapping, or an instance of the state's class.
         if not isinstance(result, SubgraphResult):

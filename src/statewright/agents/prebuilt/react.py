@@ -27,7 +27,7 @@ from statewright.messages import Message, as_message
 from statewright.models import ChatModel, ModelRequest, as_chat_model
 from statewright.runtime import CompiledGraph, StateGraph
 from statewright.runtime.concurrency.private_loop import run_on_this_thread
-from statewright.state import read_schema
+from statewright.state import SchemaKind, StateSchema, read_schema
 from statewright.store import Store
 
 NO_STEPS_LEFT: Final = "Sorry, I need more steps to process this request."
@@ -37,7 +37,7 @@ Hook = Callable[..., Any]
 
 
 class AgentState(TypedDict):
-    """The state of an agent. A custom state needs at least `messages`."""
+    """The state of an agent. A custom state may have more fields, and gets those that it lacks."""
 
     messages: Annotated[list[Message], add_messages]
     structured_response: NotRequired[Any]
@@ -70,9 +70,11 @@ def create_agent(
     become nodes before and after the model. If the hook before the model writes `llm_input_messages` to the state,
     these are sent to the model instead of `messages`. With `response_format`, a class or a JSON Schema, a final answer
     in this form is requested and stored in `structured_response`. `memory` selects the part of a long conversation to
-    send. Each tool call is a separate task. `options` are those of `StateGraph.compile`.
+    send. Each tool call is a separate task. `state_schema` is a TypedDict or a dict, to which the fields that the agent
+    needs are added. `options` are those of `StateGraph.compile`.
 
-    Raises InvalidConfig for unknown settings, and for invalid tools or an invalid `response_format`.
+    Raises InvalidConfig for unknown settings, for a `state_schema` of another kind, and for invalid tools or an invalid
+    `response_format`.
     """
     problem = find_setting_problem(settings or {})
     if problem is not None:
@@ -80,7 +82,7 @@ def create_agent(
     tool_node = tools if isinstance(tools, ToolNode) else ToolNode(tools, handle_tool_errors=handle_tool_errors)
     output = StructuredOutput(response_format) if response_format is not None else None
     nodes = _ReactNodes(name, model, tool_node, prompt, memory, settings or {}, output, pre_model_hook, post_model_hook)
-    schema = _build_schema(state_schema, has_pre_hook=pre_model_hook is not None, has_memory=memory is not None)
+    schema = _build_schema(state_schema, name, has_pre_hook=pre_model_hook is not None, has_memory=memory is not None)
     graph = StateGraph(schema, context_schema=context_schema)
     if response_format is not None and not isinstance(response_format, Mapping):
         graph.allow_types(response_format)
@@ -231,10 +233,28 @@ def _is_function(model: Any) -> bool:
     return callable(model) and not is_model
 
 
-def _build_schema(state_schema: Any, *, has_pre_hook: bool, has_memory: bool) -> Any:
+def read_agent_schema(state_schema: Any, *, owner: str, default: Any = AgentState) -> StateSchema:
+    """Return the schema of the state of an agent, or of a group of agents, as a copy to which fields can be added.
+
+    It is read from `state_schema`, or from `default` if that is None, and gets the field `messages` if it lacks it.
+    Raises InvalidConfig if nodes would not receive the state as a mapping. `owner` is the agent's description in
+    errors.
+    """
+    schema = read_schema(state_schema if state_schema is not None else default).copy()
+    if schema.kind is not SchemaKind.MAPPING:
+        raise InvalidConfig(
+            f"The state_schema of {owner} is {schema.name!r}, which is not a mapping. Declare it as a TypedDict, or as "
+            f"a dict of reducers and types."
+        )
+    if "messages" not in schema.keys:
+        schema.add("messages", Annotated[list[Message], add_messages])
+    return schema
+
+
+def _build_schema(state_schema: Any, name: str, *, has_pre_hook: bool, has_memory: bool) -> StateSchema:
     """Return the schema of the state: the user's fields, and the fields that the agent needs."""
-    schema = read_schema(state_schema if state_schema is not None else AgentState)
-    required_fields: dict[str, Any] = {"messages": Annotated[list[Message], add_messages], "structured_response": Any}
+    schema = read_agent_schema(state_schema, owner=f"agent {name!r}")
+    required_fields: dict[str, Any] = {"structured_response": Any}
     if has_pre_hook:
         required_fields["llm_input_messages"] = list[Message]
     if has_memory:

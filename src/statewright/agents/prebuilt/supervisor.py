@@ -18,13 +18,12 @@ from statewright.agents.prebuilt.member import (
     check_agents,
     stored_types,
 )
-from statewright.agents.prebuilt.react import AgentState, create_agent
+from statewright.agents.prebuilt.react import create_agent, read_agent_schema
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, suggestion
 from statewright.graph import END, START, Command, Runtime, Send
 from statewright.messages import Message, RemoveMessage, ToolCall, replace
 from statewright.runtime import CompiledGraph, StateGraph
-from statewright.state import read_schema
 from statewright.store import Store
 
 OutputMode = Literal["last_message", "full_history"]
@@ -57,7 +56,8 @@ def create_supervisor(
     tool. If one answer hands over to several agents, they run concurrently. An agent sees only the task that it was
     given, or the whole conversation if it was given none. The run ends when the supervisor gives an answer without a
     handoff. With `add_handoff_messages=False` the conversation does not contain the handoffs. `options` are those of
-    `StateGraph.compile`. Raises InvalidConfig for invalid agents and names.
+    `StateGraph.compile`. Raises InvalidConfig for invalid agents and names, and for a `state_schema` that is neither a
+    TypedDict nor a dict.
     """
     if output_mode not in get_args(OutputMode):
         raise InvalidConfig(
@@ -77,7 +77,7 @@ def create_supervisor(
         name=supervisor_name,
         **(supervisor_options or {}),
     )
-    schema = read_schema(state_schema if state_schema is not None else AgentState)
+    schema = read_agent_schema(state_schema, owner=f"supervisor {name!r}")
     add_memory_notes_field(schema, [supervisor, *members.values()])
     supervisor_node = _SupervisorNode(Member(supervisor, schema), shows_handoffs=add_handoff_messages)
     graph = StateGraph(schema, context_schema=context_schema).allow_types(

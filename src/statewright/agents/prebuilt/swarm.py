@@ -1,30 +1,28 @@
-"""A swarm: agents that share a conversation. One agent is active, and may hand the conversation over to another.
-
-The state has the name of the active agent, which also answers the next user message of the thread.
-"""
+"""A swarm: agents that share a conversation. One agent is active, and may hand the conversation over to another."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from statewright.agents.prebuilt.handoff import Handoff, handoff_tools, handoffs_in
 from statewright.agents.prebuilt.member import Member, add_memory_notes_field, check_agents, stored_types
-from statewright.agents.prebuilt.react import AgentState
+from statewright.agents.prebuilt.react import AgentState, read_agent_schema
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, UnknownTarget, suggestion
 from statewright.graph import END, START, Command
 from statewright.messages import Message, RemoveMessage, replace
 from statewright.runtime import CompiledGraph, StateGraph
-from statewright.state import StateSchema, read_schema
 from statewright.store import Store
+
+_ACTIVE_AGENT: Final = "active_agent"
 
 
 class SwarmState(AgentState, total=False):
-    """The state of a swarm. A custom state needs at least `messages`."""
+    """The state of a swarm."""
 
     active_agent: str
-    """The name of the active agent, which also answers the next user message."""
+    """The name of the active agent, which also answers the next user message of the thread."""
 
 
 def create_swarm(
@@ -40,13 +38,19 @@ def create_swarm(
 ) -> CompiledGraph:
     """Create a graph of agents that hand the conversation over to each other with tools made by `create_handoff_tool`.
 
-    `default_active_agent` names the agent that answers the first user message of a thread. Later messages are answered
-    by the agent that was active last; the field `active_agent` of the state has its name. All agents see the whole
+    `default_active_agent` names the agent that answers the first user message of a thread. All agents see the whole
     conversation. If one answer of a model contains several handoffs, only the first is made, and the results of the
-    others become errors in the conversation. A tool may also hand over by returning a Command for the parent graph.
-    `options` are those of `StateGraph.compile`.
+    others become errors in the conversation. A tool may also hand over by returning
+    `Command(graph=Command.PARENT, goto=name, update={"messages": [...], "active_agent": name})`, whose messages must
+    include those of the agent, because these are lost otherwise. A swarm that is an agent of a swarm has an active
+    agent of its own, and begins each call with its default agent.
 
-    Raises InvalidConfig for invalid agents, and for handoff tools that name an agent that is not in the swarm.
+    `state_schema` is a TypedDict or a dict; `messages` and `active_agent` are added if it lacks them. `options` are
+    those of `StateGraph.compile`.
+
+    Raises InvalidConfig for invalid agents, for a `default_active_agent` that is not one of them, for handoff tools
+    that name the agent itself or an agent that is not in the swarm, and for a `state_schema` of another kind. A run
+    raises InvalidConfig if `active_agent` in its state is not one of the agents.
     """
     members = check_agents(agents, owner=f"Swarm {name!r}")
     if default_active_agent not in members:
@@ -57,23 +61,25 @@ def create_swarm(
         )
     for agent in members.values():
         _check_handoffs(agent, [*members])
-    schema = _build_schema(state_schema)
+    schema = read_agent_schema(state_schema, owner=f"swarm {name!r}", default=SwarmState)
+    if _ACTIVE_AGENT not in schema.keys:
+        schema.add(_ACTIVE_AGENT, str)
     add_memory_notes_field(schema, members.values())
     graph = StateGraph(schema, context_schema=context_schema).allow_types(*stored_types(members.values()))
     for agent in members.values():
-        member = Member(agent, schema)
-        other_names = [name for name in members if name != agent.name]
-        node = _SwarmNode(member, [*members])
+        member = Member(agent, schema, private=frozenset({_ACTIVE_AGENT} if _is_swarm(agent) else ()))
+        other_names = [agent_name for agent_name in members if agent_name != agent.name]
+        node = _SwarmNode(member, other_names)
         graph.add_node(agent.name, node, destinations=[*other_names, END], metadata=member.metadata())
 
-    def active_agent(state: Any) -> str:
-        active = state.get("active_agent") or default_active_agent
+    def choose_agent(state: Any) -> str:
+        active = state.get(_ACTIVE_AGENT) or default_active_agent
         if active not in members:
             hint = suggestion(str(active), members, noun="Agents")
             raise InvalidConfig(f"active_agent is {active!r}, which is not one of the agents of swarm {name!r}. {hint}")
         return active
 
-    graph.add_conditional_edges(START, active_agent, {member: member for member in members})
+    graph.add_conditional_edges(START, choose_agent, [*members])
     return graph.compile(checkpointer, store=store, name=name, **options)
 
 
@@ -90,20 +96,17 @@ def _check_handoffs(agent: CompiledGraph, names: Sequence[str]) -> None:
             raise InvalidConfig(f"Tool {tool.name!r} of agent {agent.name!r} hands over to the agent itself.")
 
 
-def _build_schema(state_schema: Any) -> StateSchema:
-    """Return the schema of the state: the user's fields, and `active_agent`."""
-    schema = read_schema(state_schema if state_schema is not None else SwarmState)
-    if "active_agent" not in schema.keys:
-        schema.add("active_agent", str)
-    return schema
+def _is_swarm(agent: CompiledGraph) -> bool:
+    return any(isinstance(node.action, _SwarmNode) for node in agent.graph.nodes.values())
 
 
 class _SwarmNode:
     """The node of one agent of a swarm."""
 
-    def __init__(self, member: Member, agent_names: Sequence[str]) -> None:
+    def __init__(self, member: Member, other_names: Sequence[str]) -> None:
         self._member = member
-        self._agent_names = agent_names
+        self._other_names = other_names
+        """The names of the agents to which this one may hand over."""
 
     async def __call__(self, state: Any) -> list[Any]:
         output = await self._member.call(state)
@@ -112,8 +115,9 @@ class _SwarmNode:
             result = output.to_subgraph_result(output.messages, active_agent=self._member.name)
             return [result, Command[Any](goto=END)]
         target = handoffs[0].to
-        if target not in self._agent_names:
-            raise UnknownTarget(self._member.name, target, self._agent_names, via="a handoff")
+        # Handoff tools are checked when the swarm is created, but the nodes of a custom graph may write handoffs too.
+        if target not in self._other_names:
+            raise UnknownTarget(self._member.name, target, self._other_names, via="a handoff")
         messages = _with_refusals(handoffs[1:], target, output.messages)
         return [output.to_subgraph_result(messages, active_agent=target), Command[Any](goto=target)]
 
@@ -121,9 +125,9 @@ class _SwarmNode:
 def _with_refusals(
     refused: Sequence[Handoff], target: str, messages: Sequence[Message | RemoveMessage]
 ) -> list[Message | RemoveMessage]:
-    """Return the messages, in which the results of the refused handoffs are replaced by errors.
+    """Return the messages with the results of the refused handoffs replaced by errors.
 
-    `target` is the agent that takes over.
+    The errors are not handoffs, which an outer group would make. `target` is the agent that takes over.
     """
     call_ids = {handoff.message.tool_call_id for handoff in refused}
     error = f"Error: only one agent can take over, and {target} does."

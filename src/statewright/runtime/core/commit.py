@@ -156,7 +156,7 @@ def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
         checkpoint.id,
         checkpoint.step,
         {name: value for name, value in checkpoint.values.items() if name not in unsaved},
-        tuple(_task_without_untracked(task, unsaved) for task in checkpoint.frontier),
+        saved_form_of_tasks(program, checkpoint.frontier),
         tuple(
             DeferredTask(
                 _task_without_untracked(deferred.task, unsaved), gather=deferred.gather, sender=deferred.sender
@@ -166,6 +166,12 @@ def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
         checkpoint.joins,
         tuple((name, update) for name, update in checkpoint.reported if name not in unsaved),
     )
+
+
+def saved_form_of_tasks(program: Program, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
+    """Return tasks as they are saved: without untracked values in the arguments of Sends."""
+    unsaved = program.untracked_channels
+    return tuple(_task_without_untracked(task, unsaved) for task in tasks) if unsaved else tasks
 
 
 def saved_form_of_result(program: Program, result: TaskResult) -> TaskResult:

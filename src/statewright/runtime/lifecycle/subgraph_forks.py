@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from statewright.checkpoint import BranchKey, Checkpoint, Checkpointer, Pending, SavedCheckpoint, Task
+from statewright.checkpoint.model import outermost_task_id
 from statewright.errors import CheckpointNotFound, InvalidUpdateError
 from statewright.futures import resolve
 from statewright.ids import CheckpointId
@@ -82,8 +83,7 @@ def _task_in(segment: str) -> str:
 
 def parent_task_of(saved: SavedCheckpoint) -> str:
     """Return the id of the superstep's task in which a call was made, directly or by a step or `@task` call."""
-    # The id of a step or `@task` call consists of the id of its task, a colon, and more.
-    return str(saved.metadata.get("parent_task", "")).partition(":")[0]
+    return outermost_task_id(str(saved.metadata.get("parent_task", "")))
 
 
 def _copy_calls_and_memories(

@@ -16,6 +16,7 @@ from statewright.cache import Cache
 from statewright.checkpoint import BranchKey, Checkpointer, InMemorySaver, as_lease_duration, owner_name
 from statewright.clock import Clock, Duration, SystemClock, as_seconds
 from statewright.errors import InvalidConfig
+from statewright.events import EventKind
 from statewright.graph import (
     Budget,
     ContextT,
@@ -43,7 +44,7 @@ from statewright.runtime.config import (
 from statewright.runtime.core.program import Program, Validate
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.invocation.claim import Claim
-from statewright.runtime.invocation.emitter import EventEmitter, PrintingBuffer, instrument_listeners
+from statewright.runtime.invocation.emitter import EventEmitter, Listener, PrintingBuffer, instrument_listeners
 from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.run import SIBLING_GRACE, Run
 from statewright.runtime.invocation.run_config import RunConfig, RunPorts
@@ -168,7 +169,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
 
         `starter` starts the runs that nodes request with `runtime.start_run`.
         """
-        graph = copy(self)
+        graph = self._with_listeners(instrument_listeners(instruments))
         graph.checkpointer = checkpointer or self.checkpointer
         graph._ports = RunPorts(
             clock=clock or self._clock,
@@ -179,7 +180,12 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         if checkpointer is not None:
             checkpointer.allow(self._program.stored_types)
             graph._allowed_by = checkpointer
-        graph._listeners = (*self._listeners, *instrument_listeners(instruments))
+        return graph
+
+    def _with_listeners(self, listeners: Sequence[tuple[EventKind, Listener]]) -> Self:
+        """Return the same graph with additional listeners for the events of its runs."""
+        graph = copy(self)
+        graph._listeners = (*self._listeners, *listeners)
         return graph
 
     # -- creating runs

@@ -10,16 +10,16 @@ continues, a test awaits coroutines. The block receives a copy of the graph with
 atomically when the block ends without an error; a block that raises leaves an existing file unchanged. Use
 `pytest.raises` inside the block to record a run that fails.
 
-The recorder listens to events like an instrument, including the events of subgraphs, and does not affect the run: if a
-value cannot be recorded, the error is raised at the end of the block, not in a node. If nodes are deterministic and
-calls start in the same order, recording the same calls twice gives identical files, because `stable_ids` replaces
-random ids. Only one thing depends on timing: which concurrent tasks had completed when one of them failed, or when the
-run was cancelled.
+The recorder is a listener of events, like the instruments of `compile(instruments=...)`, and also receives the events
+of subgraphs. It does not affect the run: if a value cannot be recorded, the error is raised at the end of the block,
+not in a node. If nodes are deterministic and calls start in the same order, recording the same calls twice gives
+identical files, because `stable_ids` replaces random ids. Only one thing depends on timing: which concurrent tasks had
+completed when one of them failed, or when the run was cancelled.
 
-A run has at most one open superstep, whose tasks are recorded as they finish. When the superstep is completed, the new
-state is recorded as a difference from the previous state. If the run stops within the superstep (because of a failure,
-an interrupt or a cancellation), outcomes that had no effect are removed, because a task may finish after its run has
-stopped waiting for it. A checkpoint that was not saved by a recorded run is recorded when a run that depends on it
+A run has at most one current superstep, whose tasks are recorded as they finish. When the superstep is completed, the
+new state is recorded as a difference from the previous state. If the run stops within the superstep (because of a
+failure, an interrupt or a cancellation), a task may finish after the run has stopped waiting for it. Such outcomes have
+no effect, and are removed. A checkpoint that was not saved by a recorded run is recorded when a run that depends on it
 starts.
 """
 
@@ -27,21 +27,21 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Container, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from copy import copy
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from statewright.channels import MISSING, difference
 from statewright.checkpoint import NO_ARG, BranchKey, Checkpoint, Pending, SavedCheckpoint, Task, TaskResult
+from statewright.checkpoint.model import outermost_task_id
 from statewright.errors import InternalError, InvalidConfig
 from statewright.events import Event, EventKind
 from statewright.futures import resolve
 from statewright.graph import START
 from statewright.ids import CheckpointId
 from statewright.runtime import CompiledGraph
-from statewright.runtime.core.commit import saved_form, saved_form_of_result
+from statewright.runtime.core.apply import deltas_of_values, rewritten_fields
+from statewright.runtime.core.commit import saved_form, saved_form_of_result, saved_form_of_tasks
 from statewright.runtime.invocation.outcome import Failure, Outcome, Pause, RunOutcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.scope import current_scope
@@ -66,7 +66,7 @@ from statewright.testing.replay.records import (
 )
 from statewright.testing.replay.stable_ids import StableIds
 
-OUTCOME_TIMEOUT = 1.0
+_OUTCOME_TIMEOUT: Final = 1.0
 """Seconds to wait for the outcome of a task that another thread is about to report."""
 
 
@@ -79,34 +79,46 @@ def record(app: CompiledGraph, file: str | os.PathLike[str], *, serde: Serde | N
     with it. Raises SerdeError for values that cannot be stored, and InvalidConfig if no run was recorded.
     """
     recorder = Recorder(replay_serde(app, serde))
-    recorded = copy(app)
-    # The listeners of a graph are set when it is compiled. The copy gets more listeners, and `app` stays as it is.
-    recorded._listeners = (*app._listeners, *recorder.listeners)  # pyright: ignore[reportPrivateUsage]
-    yield recorded
+    yield app._with_listeners(recorder.listeners)  # pyright: ignore[reportPrivateUsage]
     recorder.write(Path(file))
+
+
+class _CurrentStep:
+    """The current superstep of a run."""
+
+    def __init__(self, record: RecordedStep, task_ids: Iterable[str]) -> None:
+        self.record = record
+        self.tasks = dict(zip(task_ids, record.tasks, strict=True))
+        """The tasks, by task id."""
+        self.outcomes: dict[str, Outcome] = {}
+        """The outcomes of the tasks that have finished, by task id."""
 
 
 class _OpenRun:
     """A run that is being recorded."""
 
-    def __init__(self, run: Run, record: RecordedRun) -> None:
+    def __init__(self, run: Run, record: RecordedRun, caller: _OpenRun | None, calling_task: RecordedTask | None):
         self.run = run
         self.record = record
+        self.caller = caller
+        self.calling_task = calling_task
+        """The task of `caller` that made this call; both are None for a call outside any node."""
         self.values: dict[str, Any] = {}
         """The last recorded state."""
-        self.step: RecordedStep | None = None
+        self.step: _CurrentStep | None = None
         """The current superstep; None between supersteps."""
-        self.tasks: dict[str, RecordedTask] = {}
-        """The tasks of the current superstep, by task id."""
-        self.outcomes: dict[str, Outcome] = {}
-        """The outcomes of the tasks that have finished in the current superstep, by task id."""
-        self.spends_alone = True
-        """True if no other run uses the same budget concurrently, so that what is spent can be attributed to tasks."""
+        self.shares_budget = False
+        """True if another task of the caller's superstep, or another call by the same task, has run concurrently."""
         spent = run.spending_if_counted
-        self.tokens, self.cost = (spent.tokens, spent.cost) if spent is not None else (0, 0.0)
+        self.tokens_before, self.cost_before = (spent.tokens, spent.cost) if spent is not None else (0, 0.0)
         """The tokens and costs that had been spent from the budget when the current superstep started."""
-        self.was_over_budget = False
-        """True if the budget had been exceeded when the previous superstep started."""
+        self.was_over_budget = spent is not None and spent.is_over
+        """True if the budget had been exceeded when the previous superstep started, or when the run started."""
+
+    @property
+    def has_budget_to_itself(self) -> bool:
+        """True if no other run uses the same budget concurrently, so that what is spent can be attributed to tasks."""
+        return not self.shares_budget and (self.caller is None or self.caller.has_budget_to_itself)
 
 
 class Recorder:
@@ -117,15 +129,19 @@ class Recorder:
         self._ids = StableIds()
         self._calls: list[RecordedRun] = []
         self._runs: dict[tuple[str, str], _OpenRun] = {}
-        """Runs by run id and namespace."""
-        self._tasks: dict[str, tuple[_OpenRun, RecordedTask]] = {}
-        """The tasks of all current supersteps, with their runs, by task id."""
+        """The runs that have not ended, by run id and namespace."""
+        self._tasks: dict[tuple[str, str], tuple[_OpenRun, RecordedTask]] = {}
+        """The tasks of all current supersteps, with their runs, by run id and task id.
+
+        Task ids are not enough, because the tasks of a thread and of its copy have the same ids.
+        """
         self._uncertain_branches: set[BranchKey] = set()
         """Branches on which a run was abandoned, so their heads may be newer than the last recorded commit."""
         self._error: Exception | None = None
         """The first exception of a listener."""
         self._changed = threading.Condition(threading.RLock())
-        """Notified when the outcome of a task is recorded. Its lock protects all attributes."""
+        """Notified when the outcome of a task is recorded, and when a listener has failed. Its lock protects all
+        attributes."""
 
     @property
     def listeners(self) -> list[tuple[EventKind, Callable[[Event], None]]]:
@@ -153,7 +169,9 @@ class Recorder:
                 try:
                     listen(event)
                 except Exception as error:
-                    self._error = error
+                    # A listener that waits releases the lock, so another one may have failed meanwhile.
+                    self._error = self._error or error
+                    self._changed.notify_all()
 
         return listen_safely
 
@@ -167,21 +185,24 @@ class Recorder:
 
         return listen_to_run
 
-    def write(self, path: Path) -> None:
+    def write(self, file: Path) -> None:
         """Write the recording. Raises the first exception that a listener raised, if there was one."""
         with self._changed:
             if self._error is not None:
                 raise self._error
             calls = [call for call in self._calls if call.has_started]
             if not calls:
-                raise InvalidConfig(f"No run was recorded in {path}. Call the graph that record() yields.")
+                raise InvalidConfig(f"No run was recorded in {file}. Call the graph that record() yields.")
             for call in calls:
                 call.normalize()
-            write_recording(path, Recording(calls), self._ids, self._serde)
+            write_recording(file, Recording(calls), self._ids, self._serde)
 
-    def _snapshot(self, value: Any, path: str) -> Any:
-        """Return a copy of a value, as it will be read from the file. Raises SerdeError if it cannot be stored."""
-        return self._serde.decode(self._serde.encode(value, path))
+    def _snapshot(self, value: Any, where: str) -> Any:
+        """Return a copy of a value, as it will be read from the file.
+
+        Raises SerdeError if the value cannot be stored; `where` is the beginning of its place in the message.
+        """
+        return self._serde.decode(self._serde.encode(value, where))
 
     # -- runs
 
@@ -189,28 +210,39 @@ class Recorder:
         scope = current_scope()
         assert scope is not None
         run = scope.run
-        caller = self._tasks.get(_caller_of(run)) if run.nested else None
+        caller, calling_task = self._tasks.get((run.run_id, _caller_of(run)), (None, None))
         if run.nested and caller is None:
             return  # the caller's superstep has ended, so the result of this subgraph is not used
-        earlier = self._runs.get((event.run_id, event.namespace))
-        if earlier is not None and earlier.record.end is None and earlier.record.steps:
+        earlier = self._runs.pop((event.run_id, event.namespace), None)
+        if earlier is not None:
             self._abandon(earlier)
-        number = caller[0].record.number if caller is not None else 1 + len(self._calls)
+        number = caller.record.number if caller is not None else 1 + len(self._calls)
         self._ids.add_run(run.run_id, number)
         record = self._new_record(run, number, event.data)
-        open_run = self._runs[event.run_id, event.namespace] = _OpenRun(run, record)
-        open_run.spends_alone = caller is None or (caller[0].spends_alone and len(caller[0].tasks) == 1)
+        open_run = _OpenRun(run, record, caller, calling_task)
+        self._note_shared_budget(open_run)
+        self._runs[event.run_id, event.namespace] = open_run
         self._record_existing(open_run)
-        (caller[1].calls if caller is not None else self._calls).append(record)
+        (calling_task.calls if calling_task is not None else self._calls).append(record)
 
-    def _new_record(self, run: Run, number: int, value: Any) -> RecordedRun:
+    def _note_shared_budget(self, open_run: _OpenRun) -> None:
+        """Note that a call that starts is concurrent with other tasks of its caller, or other calls of its task."""
+        if open_run.caller is None:
+            return
+        calling_step = cast(_CurrentStep, open_run.caller.step)
+        other_calls = [other for other in self._runs.values() if other.calling_task is open_run.calling_task]
+        for other in other_calls:
+            other.shares_budget = True
+        open_run.shares_budget = bool(other_calls) or len(calling_step.tasks) > 1
+
+    def _new_record(self, run: Run, number: int, graph_input: Any) -> RecordedRun:
         settings = run.settings
         return RecordedRun(
             number=number,
             graph=run.program.graph.name,
             version=run.program.graph.version,
             namespace=self._ids.replace_in_text(run.namespace),
-            input=self._snapshot(input_to_record(run, value), "input"),
+            input=self._snapshot(input_to_record(run, graph_input), "input"),
             thread_id=settings.thread_id,
             branch=settings.branch,
             checkpoint_id=settings.checkpoint_id,
@@ -228,11 +260,12 @@ class Recorder:
     def _record_existing(self, open_run: _OpenRun) -> None:
         """Record the checkpoints that the run depends on and that no recorded run has saved."""
         run, record = open_run.run, open_run.record
-        self._ids.add_task(Task(START, NO_ARG, run.origin(run.run_id, -1), 0))
+        self._add_input_task_id(run, run.run_id, -1)  # used if the thread is empty
         head = self._load(run, None)
         if head is None:
             return
         named_id = run.settings.checkpoint_id
+        # A subgraph may have received the config of the calling run, which names a checkpoint of that run.
         if named_id is not None and not run.nested and named_id not in self._ids:
             self._record_checkpoint(open_run, self._load(run, named_id), "named")
         assert run.branch_key is not None
@@ -254,10 +287,11 @@ class Recorder:
         if saved is None:
             return
         checkpoint = saved.checkpoint
-        path = (open_run.record.number, self._ids.replace_in_text(open_run.run.namespace), role)
-        self._ids.add_existing(checkpoint.id, *path)
-        for index, task in enumerate((*checkpoint.frontier, *(deferred.task for deferred in checkpoint.deferred))):
-            self._ids.add_existing(task.origin, *path, index)
+        # The stable ids are digests of these values, so the words `head` and `named` are part of the file format.
+        id_path = (open_run.record.number, self._ids.replace_in_text(open_run.run.namespace), role)
+        self._ids.add_existing(checkpoint.id, *id_path)
+        for index, task in enumerate(_tasks_of(checkpoint)):
+            self._ids.add_existing(task.origin, *id_path, index)
         self._add_task_ids(open_run.run, checkpoint)
         for task_id, questions in saved.pending.interrupts.items():
             for question in questions:
@@ -266,16 +300,21 @@ class Recorder:
 
     def _run_finished(self, open_run: _OpenRun, event: Event) -> None:
         if open_run.step is not None:
-            self._close_step(open_run, _effective_tasks(open_run, event.data, self._load(open_run.run, None)))
+            # Only the saver knows which results were saved. It works: a run whose saver has failed emits no such event.
+            saved = self._load(open_run.run, None)
+            self._close_step(open_run, _ids_of_effective_outcomes(open_run.step, event.data, saved))
         open_run.record.end = end_to_record(open_run.run, event.data)
+        del self._runs[event.run_id, event.namespace]
 
     def _abandon(self, open_run: _OpenRun) -> None:
-        """Close a run that will not emit any more events."""
+        """Close a subgraph call that has not ended, because its task makes the call again, e.g. after a timeout."""
+        if not open_run.record.steps:
+            return
         if open_run.run.branch_key is not None:
             self._uncertain_branches.add(open_run.run.branch_key)
         if open_run.step is not None:
-            open_run.record.steps.remove(open_run.step)
-            self._close_step(open_run, {})
+            open_run.record.steps.pop()  # so that what it has spent is attributed to the calling task
+            self._close_step(open_run, ())
 
     # -- supersteps
 
@@ -284,35 +323,40 @@ class Recorder:
 
     def _input_applied(self, open_run: _OpenRun, event: Event) -> None:
         self._add_commit_ids(open_run, event.data)
-        state = self._state(open_run, event.data)
+        state = self._record_state(open_run, event.data, ())
         open_run.record.steps.append(RecordedStep(event.data.step, [], state, is_input=True))
 
     def _superstep_started(self, open_run: _OpenRun, event: Event) -> None:
+        if open_run.step is not None:
+            # A call of one of its tasks has used up the budget, so the run goes on to the `on_budget` node.
+            self._close_step(open_run, open_run.step.outcomes)
         tasks: tuple[Task, ...] = event.data
-        path = f"superstep {event.step}"
-        saved = saved_form(open_run.run.program, Checkpoint("", event.step, {}, tasks)).frontier
-        records = [RecordedTask(task.node, self._snapshot(task.arg, f"{path}, {task.node}"), task.id) for task in saved]
+        where = f"superstep {event.step}"
+        records = [
+            RecordedTask(task.node, self._snapshot(task.arg, f"{where}, {task.node}"), task.id)
+            for task in saved_form_of_tasks(open_run.run.program, tasks)
+        ]
         is_over_budget = open_run.run.spending_if_counted is not None and open_run.run.spending_if_counted.is_over
         # When a budget is exceeded, the next superstep runs its fallback node; the supersteps after it are ordinary.
         runs_fallback = is_over_budget and not open_run.was_over_budget
         open_run.was_over_budget = is_over_budget
-        open_run.step = RecordedStep(event.step, records, out_of_budget=runs_fallback)
-        open_run.record.steps.append(open_run.step)
-        for task, record in zip(tasks, records, strict=True):
+        record = RecordedStep(event.step, records, out_of_budget=runs_fallback)
+        open_run.record.steps.append(record)
+        open_run.step = _CurrentStep(record, [task.id for task in tasks])
+        for task in tasks:
             self._ids.add_task(task)
-            open_run.tasks[task.id] = record
-            self._tasks[task.id] = (open_run, record)
+            self._tasks[event.run_id, task.id] = (open_run, open_run.step.tasks[task.id])
 
     def _task_finished(self, open_run: _OpenRun, event: Event) -> None:
         outcome: Outcome = event.data
-        task = open_run.tasks.get(outcome.task.id)
-        if task is None:
+        step = open_run.step
+        if step is None or (record := step.tasks.get(outcome.task.id)) is None:
             return  # the superstep has ended without this task, so the outcome has no effect
-        task.attempts = event.attempt
-        task.journal = self._journal(open_run.run, outcome.task)
-        path = f"superstep {open_run.step.number if open_run.step else 0}, {task.node}"
-        task.outcome = self._snapshot(self._recorded_outcome(open_run.run, outcome), path)
-        open_run.outcomes[task.id] = outcome
+        record.attempts = event.attempt
+        record.journal = self._journal(open_run.run, outcome.task)
+        where = f"superstep {step.record.number}, {record.node}"
+        record.outcome = self._snapshot(self._recorded_outcome(open_run.run, outcome), where)
+        step.outcomes[outcome.task.id] = outcome
         self._changed.notify_all()
 
     def _recorded_outcome(self, run: Run, outcome: Outcome) -> RecordedOutcome:
@@ -324,87 +368,131 @@ class Recorder:
         )
 
     def _journal(self, run: Run, task: Task) -> list[list[Any]]:
-        """Return the saved results of a task's steps and of its calls of @task functions, as `RecordedTask.journal`."""
+        """Return the results of a task's steps and of its calls of @task functions, as `RecordedTask.journal`."""
         entries = [
             [task_id.removeprefix(task.id), name, ordinal, arguments, value]
-            for (task_id, name, ordinal), (arguments, value) in list(run.journal.items())
-            if task_id.partition(":")[0] == task.id
+            for (task_id, name, ordinal), (arguments, value) in list(run.journal.items())  # other tasks may add entries
+            if outermost_task_id(task_id) == task.id
         ]
         return self._snapshot(sorted(entries, key=lambda entry: entry[:3]), f"journal of {task.node}")
 
     def _superstep_finished(self, open_run: _OpenRun, event: Event) -> None:
-        if open_run.step is None:
+        step = open_run.step
+        if step is None:
             return
         # With durability `sync`, the thread that saves the outcomes emits their events, perhaps just after this event.
-        self._changed.wait_for(lambda: open_run.outcomes.keys() == open_run.tasks.keys(), OUTCOME_TIMEOUT)
-        for task_id, task in open_run.tasks.items():
-            if task_id not in open_run.outcomes:
-                raise InternalError(f"The outcome of node {task.node!r} in superstep {event.step} was not reported.")
+        self._changed.wait_for(
+            lambda: self._error is not None or step.outcomes.keys() == step.tasks.keys(), _OUTCOME_TIMEOUT
+        )
+        if self._error is not None:
+            return
+        for task_id, record in step.tasks.items():
+            if task_id not in step.outcomes:
+                raise InternalError(f"The outcome of node {record.node!r} in superstep {event.step} was not reported.")
         self._add_commit_ids(open_run, event.data)
-        open_run.step.after = self._state(open_run, event.data)
-        self._close_step(open_run, open_run.outcomes)
+        results = [cast(TaskResult, step.outcomes[task_id]) for task_id in step.tasks]
+        step.record.after = self._record_state(open_run, event.data, results)
+        self._close_step(open_run, step.outcomes)
 
-    def _close_step(self, open_run: _OpenRun, effective_tasks: Iterable[str]) -> None:
-        """End the current superstep, and drop the outcomes of all tasks whose ids are not in `effective_tasks`."""
-        step, spent = cast(RecordedStep, open_run.step), open_run.run.spending_if_counted
-        for task_id, task in open_run.tasks.items():
-            self._tasks.pop(task_id, None)
-            if task_id not in effective_tasks:
-                task.outcome, task.attempts, task.journal = None, 1, []
-        if spent is not None and open_run.spends_alone:
-            inner_steps = [inner_step for task in step.tasks for call in task.calls for inner_step in call.steps]
-            step.tokens = spent.tokens - open_run.tokens - sum(inner_step.tokens for inner_step in inner_steps)
-            step.cost = spent.cost - open_run.cost - sum(inner_step.cost for inner_step in inner_steps)
-            open_run.tokens, open_run.cost = spent.tokens, spent.cost
-        open_run.step, open_run.tasks, open_run.outcomes = None, {}, {}
+    def _close_step(self, open_run: _OpenRun, effective: Container[str]) -> None:
+        """End the current superstep, and drop the outcomes of all tasks whose ids are not in `effective`."""
+        step = cast(_CurrentStep, open_run.step)
+        for task_id, record in step.tasks.items():
+            self._tasks.pop((open_run.run.run_id, task_id), None)
+            if task_id not in effective:
+                record.outcome, record.attempts, record.journal = None, 1, []
+        _attribute_spending(open_run, step.record)
+        open_run.step = None
 
     # -- checkpoints
 
     def _add_commit_ids(self, open_run: _OpenRun, checkpoint: Checkpoint) -> None:
-        """Add the id of a checkpoint that a recorded run has produced, and the ids of its tasks."""
+        """Add the id of a checkpoint that a recorded run has produced, and the ids of its tasks.
+
+        This is called for several events, because none of them is emitted for every checkpoint: without a saver, and
+        with durability `exit`, the end of a superstep is not committed.
+        """
         if open_run.run.saver is not None:
             number, namespace = open_run.record.number, open_run.run.namespace
             self._ids.add_commit(checkpoint.id, number, namespace, checkpoint.step)
         self._add_task_ids(open_run.run, checkpoint)
 
     def _add_task_ids(self, run: Run, checkpoint: Checkpoint) -> None:
-        for task in (*checkpoint.frontier, *(deferred.task for deferred in checkpoint.deferred)):
+        """Add the ids of the tasks that a checkpoint makes due, and of tasks that may be based on it."""
+        for task in _tasks_of(checkpoint):
             self._ids.add_task(task)
-        # The tasks to which the writes of the next input, and of the next `update_state`, will be attributed.
-        self._ids.add_task(Task(START, NO_ARG, run.origin(checkpoint.id, checkpoint.step), 0))
-        self._ids.add_task(Task(START, NO_ARG, checkpoint.id, 0))
+        self._add_input_task_id(run, checkpoint.id, checkpoint.step)
+        self._ids.add_task(Task(START, NO_ARG, checkpoint.id, 0))  # the writes of the next `update_state`
 
-    def _state(self, open_run: _OpenRun, after: Checkpoint) -> RecordedState:
-        """Return a record of the state after a superstep: the differences from the previous state, and the frontier."""
-        saved = saved_form(open_run.run.program, after)
-        before, values = open_run.values, saved.values
-        changes: dict[str, Any] = {name: MISSING for name in before if name not in values}
-        for name, value in values.items():
-            if name not in before or before[name] is not value:
-                changes[name] = difference(before.get(name, MISSING), value)
-        open_run.values = values
+    def _add_input_task_id(self, run: Run, checkpoint_id: str, step: int) -> None:
+        """Add the id of the task to which the writes of the next input are attributed.
+
+        `checkpoint_id` and `step` are those of the checkpoint to which the input is applied. The checkpoint of an empty
+        thread has the id of the run and the step -1.
+        """
+        self._ids.add_task(Task(START, NO_ARG, run.origin(checkpoint_id, step), 0))
+
+    def _record_state(self, open_run: _OpenRun, after: Checkpoint, results: Sequence[TaskResult]) -> RecordedState:
+        """Return a record of the state after a superstep: the differences from the previous state, and the frontier.
+
+        `results` are those of the superstep. The state is remembered for the next differences.
+        """
+        program = open_run.run.program
+        saved = saved_form(program, after)
+        rewritten = frozenset(rewritten_fields(program, results, open_run.values, saved.values))
+        changes = deltas_of_values(program, open_run.values, saved.values, rewritten)
+        open_run.values = saved.values
         return RecordedState(
             changes=self._snapshot(changes, "state"),
             frontier=self._snapshot(plain_tasks(saved.frontier), "frontier"),
             deferred=self._snapshot(plain_deferred(saved.deferred), "deferred tasks"),
-            joins=plain_joins(open_run.run.program, saved.joins),
+            joins=plain_joins(program, saved.joins),
         )
 
 
 def _caller_of(run: Run) -> str:
-    """Return the id of the task whose node called a subgraph, directly or through a @task function."""
-    return str(run.metadata.get("parent_task", "")).partition(":")[0]
+    """Return the id of the task whose node called a subgraph, directly or through a @task function; "" for a root."""
+    return outermost_task_id(str(run.metadata.get("parent_task", ""))) if run.nested else ""
 
 
-def _effective_tasks(open_run: _OpenRun, end: RunOutcome, saved: SavedCheckpoint | None) -> set[str]:
+def _tasks_of(checkpoint: Checkpoint) -> list[Task]:
+    """Return the tasks that a checkpoint makes due now or later."""
+    return [*checkpoint.frontier, *(deferred.task for deferred in checkpoint.deferred)]
+
+
+def _attribute_spending(open_run: _OpenRun, step: RecordedStep) -> None:
+    """Record what the tasks of a superstep have spent, without the amounts recorded in the subgraphs they called.
+
+    If other runs spend from the same budget concurrently, nothing is recorded, and a calling superstep has the amount.
+    """
+    spent = open_run.run.spending_if_counted
+    if spent is None or not open_run.has_budget_to_itself:
+        return
+    inner_steps = [inner_step for task in step.tasks for call in task.calls for inner_step in _all_steps(call)]
+    step.tokens = spent.tokens - open_run.tokens_before - sum(inner_step.tokens for inner_step in inner_steps)
+    step.cost = spent.cost - open_run.cost_before - sum(inner_step.cost for inner_step in inner_steps)
+    open_run.tokens_before, open_run.cost_before = spent.tokens, spent.cost
+
+
+def _all_steps(run: RecordedRun) -> Iterable[RecordedStep]:
+    """Return the supersteps of a run, and of the subgraphs that its tasks called, at every depth."""
+    for step in run.steps:
+        yield step
+        for task in step.tasks:
+            for call in task.calls:
+                yield from _all_steps(call)
+
+
+def _ids_of_effective_outcomes(step: _CurrentStep, end: RunOutcome, saved: SavedCheckpoint | None) -> Container[str]:
     """Return the ids of the tasks of an incomplete superstep whose outcomes ended the run or were saved.
 
-    Other tasks may have finished too, but only after the run had stopped waiting for them.
+    After a failure or a cancellation, other tasks may have finished when the run had stopped waiting for them.
     """
-    outcomes = open_run.outcomes
+    outcomes = step.outcomes
     failures = {task_id: outcome for task_id, outcome in outcomes.items() if isinstance(outcome, Failure)}
+    # Without a failure or a cancellation, the run waited for all tasks. A Command for the caller is not a failure.
     if all(failure.is_parent_command for failure in failures.values()) and end.status != "cancelled":
-        return set(outcomes)
+        return outcomes
     pending = saved.pending if saved is not None else Pending()
     causes = {task_id for task_id, failure in failures.items() if failure.error is end.error}
     return causes | (outcomes.keys() & (pending.completed.keys() | pending.interrupts.keys()))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypedDict
 
 import pytest
 
@@ -13,10 +14,12 @@ from statewright.agents.prebuilt.handoff import create_handoff_tool
 from statewright.agents.prebuilt.supervisor import create_supervisor
 from statewright.agents.prebuilt.swarm import create_swarm
 from statewright.agents.tools import InjectedState, InjectedToolCallId
+from statewright.channels import add_messages
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, UnknownTarget
 from statewright.messages import Message, ToolCall
 from statewright.models import ScriptedModel
+from statewright.state import StateSchema
 
 HI = {"messages": ["hi"]}
 TO_A = create_handoff_tool(agent_name="a")
@@ -137,6 +140,20 @@ def test_a_supervisor_in_a_swarm_handles_its_own_handoffs() -> None:
     assert texts(create_swarm([team], default_active_agent="team").invoke(HI))[-1] == "team done"
 
 
+def test_a_swarm_in_a_swarm_has_an_active_agent_of_its_own(saver: Checkpointer) -> None:
+    to_team = create_handoff_tool(agent_name="team")
+    a = agent("a", ToolCall("1", "transfer_to_team"), tools=[to_team])
+    deep = agent(
+        "deep", ToolCall("2", "transfer_to_deeper"), "deep again", tools=[create_handoff_tool(agent_name="deeper")]
+    )
+    team = create_swarm([deep, agent("deeper", "I am deeper.")], default_active_agent="deep", name="team")
+    app = create_swarm([a, team], default_active_agent="a", checkpointer=saver)
+
+    first, second = (app.invoke(HI, thread_id="1") for _ in range(2))
+    assert (texts(first)[-1], first["active_agent"]) == ("I am deeper.", "team")
+    assert (texts(second)[-1], second["active_agent"]) == ("deep again", "team")
+
+
 def test_a_swarm_can_be_drawn_streamed_and_used_as_a_node() -> None:
     app = create_swarm(
         [agent("a", ToolCall("1", "transfer_to_b"), tools=[TO_B]), agent("b", "I am b.")], default_active_agent="a"
@@ -161,6 +178,46 @@ def test_a_handoff_to_an_unknown_agent_at_runtime_raises_unknown_target() -> Non
     graph = StateGraph(AgentState).add_node("leave", leave).add_edge(START, "leave").compile(name="a")
     with pytest.raises(UnknownTarget, match=r"'a' returned a handoff to 'bb'.*Did you mean 'b'"):
         create_swarm([graph, agent("b")], default_active_agent="a").invoke(HI)
+
+
+def test_a_node_that_hands_over_to_its_own_agent_raises_unknown_target() -> None:
+    message = Message("", "tool", tool_call_id="1", metadata={"handoff": {"to": "a"}})
+    graph = StateGraph(AgentState).add_node("leave", lambda state: {"messages": [message]}).add_edge(START, "leave")
+    with pytest.raises(UnknownTarget, match="'a' returned a handoff to 'a'"):
+        create_swarm([graph.compile(name="a"), agent("b")], default_active_agent="a").invoke(HI)
+
+
+def test_a_schema_that_is_passed_does_not_change() -> None:
+    schema = StateSchema({"messages": add_messages})
+    create_swarm([agent("a")], default_active_agent="a", state_schema=schema)
+    create_supervisor([agent("a")], model=ScriptedModel(["done"]), state_schema=schema)
+    assert schema.keys == ("messages",)
+
+
+@dataclass
+class InstanceState:
+    messages: Annotated[list[Message], add_messages] = field(default_factory=list[Message])
+
+
+@pytest.mark.parametrize("schema", [InstanceState, list[Message]])
+@pytest.mark.parametrize(
+    ("create", "owner"),
+    [
+        (lambda schema: create_agent(ScriptedModel([]), name="a", state_schema=schema), "agent 'a'"),
+        (lambda schema: create_swarm([agent("a")], default_active_agent="a", state_schema=schema), "swarm 'swarm'"),
+    ],
+)
+def test_a_state_that_is_not_a_mapping_is_refused(create: Any, owner: str, schema: Any) -> None:
+    with pytest.raises(InvalidConfig, match=f"The state_schema of {owner} is '.*', which is not a mapping"):
+        create(schema)
+
+
+def test_a_custom_state_gets_the_fields_that_it_lacks() -> None:
+    class State(TypedDict, total=False):
+        x: int
+
+    result = create_swarm([agent("a", "I am a.")], default_active_agent="a", state_schema=State).invoke({**HI, "x": 1})
+    assert (texts(result)[-1], result["x"], result["active_agent"]) == ("I am a.", 1, "a")
 
 
 @pytest.mark.parametrize(

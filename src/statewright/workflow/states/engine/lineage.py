@@ -83,7 +83,7 @@ class Lineage:
         self._files = files
         self._visits_by_id: dict[str, Visit] = {}
         self._visits: list[Visit] = []
-        self._model_calls_by_state: dict[str, int] = {}
+        self._answers_by_state: dict[str, int] = {}
         self._views: LRUCache[str, BranchView] = LRUCache(_MAX_VIEWS)
 
     @cached_property
@@ -99,7 +99,7 @@ class Lineage:
         for visit in visits:
             self._visits_by_id[visit.id] = visit
             self._visits.append(visit)
-            self._model_calls_by_state[visit.state] = self._model_calls_by_state.get(visit.state, 0) + visit.calls
+            self._answers_by_state[visit.state] = self._answers_by_state.get(visit.state, 0) + visit.calls
             self.position += 1
 
     def is_prefix_of(self, visits: Sequence[Visit]) -> bool:
@@ -116,8 +116,8 @@ class Lineage:
         return self._visits_by_id[visit_id]
 
     def count_calls(self, state: str) -> int:
-        """Return the number of model calls of a state, or the number of its visits if it calls no model."""
-        return self._model_calls_by_state.get(state, 0)
+        """Return the number of answers of a state's model, or the number of its visits if it calls no model."""
+        return self._answers_by_state.get(state, 0)
 
     # -- views
 

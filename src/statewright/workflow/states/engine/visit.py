@@ -91,7 +91,7 @@ class Visit(_VisitCache):
     summary: str | None = None
     """The summary that replaced the history before the visit; None if the history was not too long."""
     calls: int = 1
-    """The number of model calls; 1 if the state calls no model."""
+    """The number of answers of the model, without requests for tools; 1 if the state calls no model."""
     is_entry: bool = False
     """True for the first visit of a run."""
 

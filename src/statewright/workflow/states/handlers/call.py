@@ -37,7 +37,7 @@ class Call:
     has_item: bool
     number: int
     """The index of this call among the calls of the state in this run, by which a script selects the output. It is the
-    number of earlier model calls of the state, plus the index of the item in its iteration."""
+    number of earlier answers of the state's model, plus the index of the item in its iteration."""
     lineage: Lineage
     """All visits of the run so far, and its input."""
     runtime: Runtime[Any]
@@ -52,7 +52,7 @@ class Outcome:
     summary: str | None = None
     """The summary that replaced the history before the call."""
     calls: int = 1
-    """The number of model calls; 1 if the state calls no model."""
+    """The number of answers of the model, without requests for tools; 1 if the state calls no model."""
     parsed: ParsedOutput | None = None
     """The output with its parsed value, if the handler has parsed it already."""
 

@@ -12,8 +12,10 @@ from typing import Any, cast
 
 from statewright.data.json_schema import UnusableSchema, json_schema_validator
 from statewright.models import OutputForm
+from statewright.workflow.states.expressions.evaluation import WORK_LIMIT
 from statewright.workflow.states.expressions.output import ParsedOutput
-from statewright.workflow.states.templates import parse_template, render_off_loop
+from statewright.workflow.states.templates import parse_template
+from statewright.workflow.states.templates.template import UnresolvedCallback
 
 
 class OutputSchema:
@@ -32,10 +34,12 @@ class OutputSchema:
         if schema is not None and (validator := _make_validator(schema)) is not None:
             self.output, self._validator = OutputForm(schema), validator
 
-    async def render_instruction(self, scope: Mapping[str, Any]) -> str:
-        """Return the instruction for the model. Raises ExpressionError if the text cannot be rendered as a template."""
+    def render_instruction(
+        self, scope: Mapping[str, Any], *, on_unresolved: UnresolvedCallback | None = None, work: int = WORK_LIMIT
+    ) -> str:
+        """Return the instruction for the model. The parameters and the errors are those of `Template.render`."""
         relation = "that this JSON Schema describes" if self.output is not None else "of this form"
-        text = await render_off_loop(lambda work: self._template.render(scope, work=work))
+        text = self._template.render(scope, on_unresolved=on_unresolved, work=work)
         return f"Answer with JSON {relation}, and with nothing else:\n{text}"
 
     def find_fault(self, answer: ParsedOutput) -> str | None:

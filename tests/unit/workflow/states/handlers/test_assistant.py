@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from statewright.errors import BudgetExceeded, ModelAnswerInvalid
+from statewright.errors import BudgetExceeded, ExpressionError, ModelAnswerInvalid
 from statewright.models import ModelRequest, ScriptedModel
 from statewright.workflow.states import load_workflow
 
@@ -49,6 +49,23 @@ def test_2_8_the_model_gets_feedback_on_an_invalid_answer() -> None:
 def test_2_8_the_state_fails_after_three_invalid_answers() -> None:
     with pytest.raises(ModelAnswerInvalid, match="3 attempts"):
         run_requests(f"output_schema: '{SCHEMA}', ", ["[]", "[]", "[]", '{"n": 1}'])
+
+
+def test_an_undefined_placeholder_of_the_output_schema_is_reported() -> None:
+    text = """
+enable_summarization_node: false
+assistants: [{id: a, system_prompt: p}]
+states: [{id: s, assistant_id: a, output_schema: "{{ missing }}", next: {state_id: end}}]
+"""
+    model = ScriptedModel(["ok"])
+    events = [*load_workflow(text).compile(models=model).stream({"input": "hi"}, stream_mode="custom")]
+    assert {"kind": "template", "event": "unresolved", "state": "s", "placeholder": "{{ missing }}"} in events
+    assert "{{ missing }}" in str(model.requests[0].system)
+
+
+def test_an_output_schema_that_cannot_be_rendered_names_its_state() -> None:
+    with pytest.raises(ExpressionError, match="The output_schema of state 's'"):
+        run_requests("output_schema: '{{ 1 / 0 }}', ")
 
 
 def test_the_usage_of_models_counts_against_the_budget() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,23 +85,38 @@ def test_a_long_result_is_truncated_with_a_note() -> None:
     assert str(model.requests[1].messages[-1].content).startswith("x" * 40 + "\n[Cut off after 40 of 100")
 
 
+def test_the_last_permitted_round_of_tool_calls_is_executed() -> None:
+    rounds = [call_tools(("add", {"a": 1, "b": 2})) for _ in range(MAX_ROUNDS)]
+    model = ScriptedModel([*rounds, "three"])
+    assert run(model) == "three"
+
+
 def test_the_rounds_of_tool_calls_are_limited() -> None:
+    recorded: list[int] = []
+
+    def recording_add(a: int, b: int) -> int:
+        recorded.append(a)
+        return a + b
+
     model = ScriptedModel([call_tools(("add", {"a": 1, "b": 2}))], repeat_last=True)
-    with pytest.raises(ModelAnswerInvalid, match=f"called tools {MAX_ROUNDS} times"):
-        run(model)
+    with pytest.raises(ModelAnswerInvalid, match=f"requested more than {MAX_ROUNDS} rounds of tool calls"):
+        run(model, recording_add)
+    assert len(recorded) == MAX_ROUNDS
 
 
 # -- each step is saved, logged and retried separately
 
 
-def build_app(model: Any, tools: dict[str, Any], state: str = "", assistant: str = "", more: str = "") -> Any:
+def build_app(
+    model: Any, tools: dict[str, Any], state: str = "", assistant: str = "", more: str = "", saver: Any = None
+) -> Any:
     text = f"""
 enable_summarization_node: false
 {more}
 assistants: [{{id: a, system_prompt: p, tools: [{{name: add}}]{assistant}}}]
 states: [{{id: s, assistant_id: a, task: add, {state}next: {{state_id: end}}}}]
 """
-    return load_workflow(text).compile(models=model, tools=tools, checkpointer=InMemorySaver())
+    return load_workflow(text).compile(models=model, tools=tools, checkpointer=saver or InMemorySaver())
 
 
 def test_calls_of_models_and_tools_are_in_the_event_log() -> None:
@@ -158,6 +175,33 @@ def test_2_11_a_failed_model_call_is_retried_without_repeating_the_tools() -> No
     with pytest.raises(ModelUnavailable):
         build_app(failing, {"add": recording_add}, state).invoke({"input": "hi"}, thread_id="t")
     assert len(failing.requests) == 3
+
+
+def test_loading_the_tools_of_a_resumed_call_is_retried_without_repeating_a_failed_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    (tmp_path / "unsteady_tools.py").write_text("""
+from pathlib import Path
+
+log = Path(__file__).with_suffix(".txt")
+earlier = log.read_text() if log.exists() else ""
+log.write_text(earlier + "import ")
+if not earlier:
+    raise ConnectionError("not reachable")
+
+def add(a: int, b: int) -> int:
+    log.write_text(log.read_text() + "call ")
+    raise ConnectionError("not reachable either")
+""")
+    needs_approval = ToolFunction(add, name="add", options=ToolOptions(approve=True))
+    model, saver = ScriptedModel([call_tools(("add", {"a": 1, "b": 2})), "sorry"]), InMemorySaver()
+    state = "retry_policy: {initial_interval: 0, max_attempts: 3}, "
+    build_app(model, {"add": needs_approval}, state, saver=saver).invoke({"input": "hi"}, thread_id="t")
+
+    app = build_app(model, {"add": "unsteady_tools:add"}, state, saver=saver)
+    assert app.invoke(Command(resume="yes"), thread_id="t")["result"] == "sorry"
+    assert (tmp_path / "unsteady_tools.txt").read_text() == "import import call "
 
 
 def test_2_8_an_invalid_answer_is_corrected_in_the_same_conversation() -> None:

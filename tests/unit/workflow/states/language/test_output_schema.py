@@ -1,6 +1,5 @@
 """2.8: the output schema of a state."""
 
-import asyncio
 import json
 
 import pytest
@@ -52,4 +51,4 @@ def test_2_8_the_fault_names_the_missing_key() -> None:
 
 def test_2_8_the_schema_may_contain_placeholders() -> None:
     schema = OutputSchema('{"n": {{u}}, "m": {{missing}}}')
-    assert '{"n": 7, "m": {{missing}}}' in asyncio.run(schema.render_instruction({"u": 7}))
+    assert '{"n": 7, "m": {{missing}}}' in schema.render_instruction({"u": 7})
