@@ -261,6 +261,7 @@ class Scope:
     def begin_attempt(self, attempt: Attempt) -> None:
         """Begin an attempt, and enter the scope for it in the current context."""
         self.attempt = attempt
+        self.slots_to_reacquire = ()  # what is left if code of the previous attempt still waits for a child
         self.reset_numbering()
         enter_reused_scope((self, self.task, self.checkpoint, attempt))  # never left: the driver leaves its own entry
 

@@ -164,6 +164,16 @@ def test_slots_that_a_resume_has_acquired_again_are_not_lost_when_the_task_waits
     assert scope.end_wait() == (first, second)
 
 
+def test_an_attempt_does_not_acquire_the_slots_that_the_previous_one_has_released(scope: Any) -> None:
+    first, second = RecordingSlots(), RecordingSlots()
+    for number, slots in enumerate((first, second), start=1):
+        scope.begin_attempt(Attempt(number, FakeClock()))
+        scope.held_slots = (slots,)
+        scope.suspend_slots()
+    assert scope.end_wait() == ()  # the wait of the first attempt
+    assert scope.end_wait() == (second,)
+
+
 @types.coroutine
 def pause() -> Generator[None]:
     yield
