@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 
 @contextmanager
-def database(path: Path, numbers: int) -> Iterator[sqlite3.Connection]:
+def database(path: Path, numbers: int) -> Generator[sqlite3.Connection]:
     """Create a database in WAL mode with a table of numbers, and keep it open during the block."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
