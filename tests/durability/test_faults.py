@@ -24,6 +24,7 @@ import pytest
 
 from statewright import END, START, Instrument, StateGraph, append
 from statewright.checkpoint import BranchKey, Checkpoint, Commit, SavedCheckpoint
+from statewright.cli.db.files import connect_to_read
 from statewright.errors import (
     CheckpointConflict,
     DamagedDatabase,
@@ -588,12 +589,17 @@ def test_changing_the_working_folder_does_not_change_the_database(
 # -- missing permissions
 
 
-def as_nobody(path: Path) -> list[str]:
-    """Open, read and run as a user who may only read; return the results and the error."""
+def become_nobody() -> None:
+    """Continue as a user who may only read."""
     if os.geteuid() == 0:
         os.setgroups([])
         os.setgid(65534)
         os.setuid(65534)
+
+
+def as_nobody(path: Path) -> list[str]:
+    """Open, read and run as a user who may only read; return the results and the error."""
+    become_nobody()
     messages: list[str] = []
     try:
         with SqliteSaver(path) as saver:
@@ -624,6 +630,53 @@ def test_a_missing_write_permission_is_reported(may_create_files: bool) -> None:
         check_file(path)
         with SqliteSaver(path) as saver:
             assert World(saver).saved() == 3
+
+
+def read_as_nobody(path: Path) -> str:
+    """Read a database as a user who may only read; return the numbers in it, or the error."""
+    become_nobody()
+    try:
+        with closing(connect_to_read(path)) as connection:
+            return str(connection.execute("SELECT * FROM numbers").fetchall())
+    except sqlite3.OperationalError as error:
+        return str(error)
+
+
+@posix
+@forks
+@pytest.mark.parametrize(
+    ("mode", "is_killed", "result"),
+    [
+        ("WAL", False, "[(1,)]"),
+        ("WAL", True, "unable to open database file"),
+        ("DELETE", False, "[(1,)]"),
+        ("DELETE", True, "attempt to write a readonly database"),
+    ],
+)
+def test_without_write_permission_a_database_is_read_unless_it_has_to_be_repaired(
+    mode: str, is_killed: bool, result: str
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder, path, copy = Path(name), Path(name) / "numbers.db", Path(name) / "copy.db"
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute(f"PRAGMA journal_mode={mode}")
+            connection.execute("CREATE TABLE numbers (n)")
+            connection.execute("INSERT INTO numbers VALUES (1)")
+            connection.execute("BEGIN")
+            if is_killed:
+                connection.execute("PRAGMA cache_size=1")  # so that pages are written before the end of the transaction
+                connection.executemany("INSERT INTO numbers VALUES (?)", [(number,) for number in range(10_000)])
+                for suffix in ("", "-wal", "-journal"):
+                    if os.path.exists(f"{path}{suffix}"):
+                        shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
+            connection.execute("ROLLBACK")
+        for file in folder.iterdir():
+            file.chmod(0o444)
+        folder.chmod(0o555)
+        try:
+            assert in_child(read_as_nobody, copy if is_killed else path) == result
+        finally:
+            folder.chmod(0o700)
 
 
 # -- copies

@@ -23,7 +23,7 @@ from statewright.cli.chat.target import ChatTarget, load_chat_target
 from statewright.cli.chat.turn import TurnOutcome, TurnRunner
 from statewright.cli.console.failure import CANCELLED, DONE, FAILED, WAITING, UsageError
 from statewright.cli.console.options import DatabaseOptions, ModelOptions
-from statewright.cli.workflow.follow import SavedRun
+from statewright.cli.console.saved_run import SavedRun
 from statewright.cli.workflow.load import has_durable_saver
 from statewright.cli.workflow.models import read_models
 from statewright.cli.workflow.run import new_thread_id, open_run_saver
@@ -61,7 +61,7 @@ def chat(
     saved = SavedRun(
         thread=thread or new_thread_id(),
         target=target,
-        args=database.args if saver is not None else (),
+        location_args=database.args if saver is not None else (),
         model_args=chosen_models.args,
     )
     display = Display(reasoning=reasoning, quiet=quiet, show_speakers=chat_target.has_several_speakers)

@@ -13,9 +13,9 @@ from statewright.cli.chat.display import Display
 from statewright.cli.chat.input import QuestionPrompt, SlashCommand
 from statewright.cli.chat.target import ChatTarget
 from statewright.cli.console.failure import format_failure, format_location
+from statewright.cli.console.interrupts import format_interrupt
 from statewright.cli.console.table import format_instant
 from statewright.cli.threads.describe import due_nodes, thread_status
-from statewright.cli.workflow.follow import format_question
 from statewright.errors import InvalidResume, StatewrightError, ThreadBusy
 from statewright.futures import resolve
 from statewright.graph import Command
@@ -100,16 +100,16 @@ class TurnRunner:
         if status.status == "paused":
             return self._ask_at_breakpoint(status)
         answers: dict[str, Any] = {}
-        for question in status.interrupts:
-            if question.kind != "question":
+        for interrupt in status.interrupts:
+            if interrupt.kind != "question":
                 self._display.show_note(
-                    f"The run is waiting: {format_question(question)}. Continue it with `statewright resume`."
+                    f"The run is waiting for: {format_interrupt(interrupt)}. Continue it with `statewright resume`."
                 )
                 continue
-            answer = self._prompt.ask(question)
+            answer = self._prompt.ask(interrupt)
             if isinstance(answer, SlashCommand):
                 return self._suspend_for(answer)
-            answers[question.id] = answer
+            answers[interrupt.id] = answer
         if answers:
             return _NextInput(cast(Any, Command)(resume=answers))
         return "waiting" if status.interrupts else "done"
@@ -134,7 +134,7 @@ class TurnRunner:
     def _run_graph(self, run_input: Any) -> TurnOutcome:
         """Run the graph and show its output. Errors are shown, not raised."""
         try:
-            if not self._loop.run(self._follow(run_input)):
+            if not self._loop.run(self._stream_run(run_input)):
                 self._display.show_lines("Stopped. Type /retry to continue.")
                 return "stopped"
             self._show_answer()
@@ -145,7 +145,7 @@ class TurnRunner:
             return "failed"
         return "done"
 
-    async def _follow(self, run_input: Any) -> bool:
+    async def _stream_run(self, run_input: Any) -> bool:
         """Stream a run to the display. Return False if the user stopped it."""
         try:
             try:

@@ -35,7 +35,7 @@ def report_os_errors(problem: str, advice: str = "") -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise UsageError(f"{problem}: {error.strerror}.{advice}") from error
+        raise UsageError(f"{problem}: {error.strerror}.{f' {advice}' if advice else ''}") from error
 
 
 def format_error(error: StatewrightError) -> str:

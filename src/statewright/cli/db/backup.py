@@ -15,13 +15,12 @@ from statewright.cli.db.check import DatabaseCheck
 from statewright.cli.db.database import check_is_file, locate_database, read_key, require_file
 from statewright.cli.db.files import (
     check_output_path,
-    copy_database,
-    draft_path,
-    is_in_use,
-    move_into_place,
-    remove_database,
+    copy_database_file,
+    rename_damaged,
     replace_atomically,
-    set_aside,
+    replace_database,
+    temporary_database,
+    try_exclusive_access,
 )
 from statewright.cli.db.newer_work import find_newer_work
 from statewright.errors import DamagedDatabase, StorageUnavailable
@@ -48,8 +47,8 @@ def backup(
     if target.exists() and target.samefile(path):
         raise UsageError("The backup would replace the database itself. Choose another path.")
     check_output_path(target, "backup", force=force)
-    with replace_atomically(target) as draft:
-        copy_database(path, draft)
+    with replace_atomically(target) as temporary_path:
+        copy_database_file(path, temporary_path)
     say(f"Copied {path} to {target} ({target.stat().st_size} bytes).")
 
 
@@ -69,15 +68,12 @@ def restore(
         raise UsageError(f"Backup {str(source)!r} does not exist. Use one that `statewright db backup` has written.")
     check_is_file(source)
     path = _path_to_restore(database.database, source)
-    draft = draft_path(path)
-    try:
-        copy_database(source, draft)
-        threads = _check_backup(draft, source, read_key(database.key_file))
+    with temporary_database(path) as copy:
+        copy_database_file(source, copy)
+        threads = _check_backup(copy, source, read_key(database.key_file))
         if path.exists() and not force:
-            check_replaceable(path, draft)
-        damaged_path = _replace(draft, path)
-    finally:
-        remove_database(draft)
+            check_replaceable(path, copy)
+        damaged_path = _replace(copy, path)
     say(f"Restored {path} from {source}: {threads}.")
     if damaged_path is not None:
         say(f"The previous database could not be read. It was renamed to {damaged_path}.")
@@ -99,9 +95,9 @@ def _path_to_restore(database: str | None, source: Path) -> Path:
     return path
 
 
-def _check_backup(draft: Path, source: Path, key: bytes | None) -> str:
+def _check_backup(copy: Path, source: Path, key: bytes | None) -> str:
     """Check the heads of a backup, and return the number of its threads as text. Raises DamagedDatabase."""
-    with SqliteSaver(draft, key=key) as saver:
+    with SqliteSaver(copy, key=key) as saver:
         database_check = DatabaseCheck(saver)
         database_check.read_heads()
     problems = database_check.problems
@@ -110,14 +106,14 @@ def _check_backup(draft: Path, source: Path, key: bytes | None) -> str:
     return pluralize(len(database_check.threads), "thread")
 
 
-def check_replaceable(path: Path, draft: Path) -> None:
+def check_replaceable(path: Path, copy: Path) -> None:
     """Raise UsageError if the database is in use, contains newer work than the backup, or cannot be read."""
     if not path.stat().st_size:
         return
     try:
-        if is_in_use(path):
+        if not try_exclusive_access(path):
             raise UsageError(f"The database {str(path)!r} is in use. Stop the processes that use it, or pass --force.")
-        newer_work = find_newer_work(path, draft)
+        newer_work = find_newer_work(path, copy)
     except (sqlite3.Error, *UNREADABLE) as error:
         raise UsageError(
             f"The database {str(path)!r} cannot be read: {error}. Pass --force to rename it and restore the backup."
@@ -128,21 +124,21 @@ def check_replaceable(path: Path, draft: Path) -> None:
         )
 
 
-def _replace(draft: Path, path: Path) -> Path | None:
-    """Replace a database with the draft. An unreadable database is renamed instead, and its new path returned."""
+def _replace(copy: Path, path: Path) -> Path | None:
+    """Replace a database with the copy of a backup. If it is unreadable, rename it and return its new path."""
     damaged_path = None
     try:
-        if path.exists() and path.stat().st_size and is_in_use(path):
+        if path.exists() and path.stat().st_size and not try_exclusive_access(path):
             # The file itself stays, because other processes have it open; they see the new content at once.
-            copy_database(draft, path)
+            copy_database_file(copy, path)
             return None
     except (DamagedDatabase, sqlite3.DatabaseError) as error:
         if isinstance(error, sqlite3.OperationalError):
             raise StorageUnavailable(
                 f"The database {path} cannot be replaced: {error}. Nothing was changed."
             ) from error
-        damaged_path = set_aside(path)
-    move_into_place(draft, path)
+        damaged_path = rename_damaged(path)
+    replace_database(copy, path)
     return damaged_path
 
 

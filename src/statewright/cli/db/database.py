@@ -162,7 +162,7 @@ def prepare_file(path: Path) -> None:
     if path.exists() and path.stat().st_size:
         check_is_file(path)
     folder = path.parent
-    with report_os_errors(f"The folder {str(folder)!r} cannot be created", " Use another --database PATH."):
+    with report_os_errors(f"The folder {str(folder)!r} cannot be created", "Use another --database PATH."):
         if path == DEFAULT_DATABASE and not folder.exists():
             folder.mkdir()
             (folder / ".gitignore").write_text("*\n", encoding="utf-8")  # run data does not belong in version control

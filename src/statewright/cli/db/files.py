@@ -10,50 +10,50 @@ from pathlib import Path
 from typing import Final
 
 from statewright.cli.console.failure import UsageError, report_os_errors
-from statewright.errors import DamagedDatabase, StorageUnavailable
+from statewright.storage.sqlite.faults import LOCKED, primary_code, translate_errors
 
 _COMPANIONS: Final = ("-wal", "-shm", "-journal")
-"""Suffixes of SQLite's companion files. SQLite would apply a file that was left behind to the next database there."""
+"""Suffixes of SQLite's companion files. If one is left behind, SQLite applies it to the next database at the same
+path."""
 _BUSY_TIMEOUT: Final = 10.0
-"""The maximum number of seconds for which a copy waits until other processes have finished writing."""
+"""Seconds to wait for other processes to finish writing."""
 
 
-def draft_path(path: Path) -> Path:
-    """Return the path of the temporary file, the draft, that this process writes before it replaces a file."""
-    return path.with_name(f".{path.name}.{os.getpid()}")
+def copy_database_file(source: Path, target: Path) -> None:
+    """Copy a database to `target`, replacing its contents, in one transaction. Other processes may use both files.
 
-
-def copy_database(source: Path, target: Path) -> None:
-    """Copy a database over another one in a single transaction. Other processes may use the source meanwhile.
-
-    Raises DamagedDatabase if the source or the target is not a valid database, and StorageUnavailable if one of them
-    cannot be read or written now. In both cases, nothing is changed.
+    Raises a StorageError that names the file at fault: DamagedDatabase if it is not a valid database, StorageFull,
+    StorageLocked or StorageUnavailable. Then the contents of `target` are unchanged, but it may be a new, empty file.
     """
-    try:
-        with (
-            closing(connect_to_read(source)) as source_connection,
-            closing(sqlite3.connect(target, timeout=_BUSY_TIMEOUT)) as target_connection,
-        ):
-            source_connection.backup(target_connection)
-    except sqlite3.DatabaseError as error:
-        # The low byte is the primary result code of SQLite.
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            raise DamagedDatabase(str(error), where=str(source)) from error
-        raise StorageUnavailable(f"{source} cannot be copied to {target}: {error}. Nothing was changed.") from error
+    with (
+        translate_errors(source),
+        closing(connect_to_read(source)) as source_connection,
+        # The source has been read, so errors from here on are attributed to the target.
+        translate_errors(target),
+        closing(sqlite3.connect(target, timeout=_BUSY_TIMEOUT)) as target_connection,
+    ):
+        source_connection.backup(target_connection)
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """Open a connection to an existing database, even in a folder without write permission."""
     uri = path.resolve().as_uri()
-    # `rw` although nothing is changed: in WAL mode even a reader creates the -shm file, which `ro` would forbid.
-    connection = sqlite3.connect(f"{uri}?mode=rw", uri=True, timeout=_BUSY_TIMEOUT)
     try:
-        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError:
-        connection.close()
-        if path.with_name(path.name + "-wal").exists():  # `immutable` would ignore this file and its transactions
+        # `rw`, because with `ro` SQLite could not roll back the -journal file of a process that was killed, and would
+        # leave the -wal and -shm files behind that it creates to read a database in WAL mode.
+        return _connect(f"{uri}?mode=rw")
+    except sqlite3.OperationalError as error:
+        is_read_only = primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+        # `immutable` reads without locks, and ignores the companion files and the transactions in them.
+        if not is_read_only or _has_companion(path, "-wal", "-journal"):
             raise
-        return sqlite3.connect(f"{uri}?immutable=1", uri=True)
+        return _connect(f"{uri}?mode=ro&immutable=1")
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT)
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # SQLite reads the file only for a statement
     except BaseException:
         connection.close()
         raise
@@ -61,10 +61,12 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
 
 def check_output_path(target: Path, noun: str, *, force: bool) -> None:
-    """Raise UsageError if a file exists at the path, unless `force` is set, or if its folder does not exist.
+    """Raise UsageError if a file exists at the path and `force` is not set, or if it cannot be a file there.
 
     `noun` says in the message what is going to be written, e.g. `backup`.
     """
+    if target.is_dir():
+        raise UsageError(f"{str(target)!r} is a folder. Use the path of a file for the {noun}.")
     if target.exists() and not force:
         raise UsageError(f"File {str(target)!r} already exists. Use another name, or pass --force to replace it.")
     if not target.parent.is_dir():
@@ -74,22 +76,65 @@ def check_output_path(target: Path, noun: str, *, force: bool) -> None:
 
 
 @contextmanager
-def replace_atomically(target: Path) -> Generator[Path]:
-    """Yield the path of a temporary file to write, and move the file over the target; on an error, delete the file."""
-    draft = draft_path(target)
+def temporary_database(path: Path) -> Generator[Path]:
+    """Yield the path of a temporary file in the folder of `path`. After the block, delete it if it still exists."""
+    temporary_path = path.with_name(f".{path.name}.{os.getpid()}")
+    remove_database(temporary_path)  # a killed process with the same id may have left one; in containers ids recur
     try:
-        yield draft
-        move_into_place(draft, target)
-    except BaseException:
-        remove_database(draft)
-        raise
+        yield temporary_path
+    finally:
+        remove_database(temporary_path)
 
 
-def move_into_place(draft: Path, path: Path) -> None:
-    """Move a complete database over a file that is not in use."""
-    with report_os_errors(f"{str(path)!r} cannot be written", " Use another path."):
-        remove_companions(path)
-        draft.replace(path)
+@contextmanager
+def replace_atomically(target: Path) -> Generator[Path]:
+    """Yield the path of a temporary file. After the block, move it to the target; on an error, delete it."""
+    with temporary_database(target) as temporary_path:
+        yield temporary_path
+        replace_database(temporary_path, target)
+
+
+def replace_database(source: Path, target: Path) -> None:
+    """Move a complete database to `target`, where another one may be. Raises UsageError if that one is in use."""
+    with report_os_errors(f"{str(target)!r} cannot be written", "Use another path."):
+        # The companion files must be deleted first, because SQLite would apply them to the new database. But they may
+        # contain committed transactions, and the move may fail. So these are first written to the old database.
+        if target.exists() and _has_companion(target, *_COMPANIONS):
+            _merge_companions(target)
+        remove_companions(target)
+        source.replace(target)
+
+
+def _merge_companions(path: Path) -> None:
+    """Write the transactions in the companion files of a database to the database. Raises UsageError if it is in use.
+
+    If the file is not a valid database, nothing is done.
+    """
+    try:
+        has_access = try_exclusive_access(path)
+    except sqlite3.OperationalError as error:
+        raise UsageError(f"The database {str(path)!r} cannot be replaced: {error}. Use another path.") from error
+    except sqlite3.DatabaseError:
+        return
+    if not has_access:
+        raise UsageError(f"The database {str(path)!r} is in use. Stop the processes that use it, or use another path.")
+
+
+def try_exclusive_access(path: Path) -> bool:
+    """Return True if no other connection has a database in WAL mode open, not even one of this process.
+
+    Switches the database to another journal mode and back, which SQLite refuses if there is another connection. If it
+    succeeds, all committed transactions are in the file itself, and the companion files are deleted.
+    """
+    with closing(sqlite3.connect(path, timeout=0)) as connection:
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode=DELETE").fetchone()
+            (restored_mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if primary_code(error) in LOCKED:
+                return False
+            raise
+    return (mode, restored_mode) == ("delete", "wal")  # a refused change may also return the unchanged mode
 
 
 def remove_database(path: Path) -> None:
@@ -101,30 +146,26 @@ def remove_database(path: Path) -> None:
 def remove_companions(path: Path) -> None:
     """Delete the companion files of a database."""
     for suffix in _COMPANIONS:
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+        _companion(path, suffix).unlink(missing_ok=True)
 
 
-def set_aside(path: Path) -> Path:
-    """Rename an unreadable database with its companion files, and return its new path."""
+def rename_damaged(path: Path) -> Path:
+    """Rename an unreadable database and its companion files, and return its new path."""
     number = 1
     while (new_path := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
-    path.rename(new_path)
-    for suffix in _COMPANIONS:
-        companion = path.with_name(path.name + suffix)
-        if companion.exists():
-            companion.rename(new_path.with_name(new_path.name + suffix))
+    with report_os_errors(f"{str(path)!r} cannot be renamed to {str(new_path)!r}"):
+        path.rename(new_path)
+        for suffix in _COMPANIONS:
+            if _has_companion(path, suffix):
+                _companion(path, suffix).rename(_companion(new_path, suffix))
     return new_path
 
 
-def is_in_use(path: Path) -> bool:
-    """Return True if another process has the database open, which is when SQLite refuses to leave WAL mode."""
-    with closing(sqlite3.connect(path, timeout=0)) as connection:
-        try:
-            (mode,) = connection.execute("PRAGMA journal_mode=DELETE").fetchone()
-            (restored_mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                return True
-            raise
-    return (mode, restored_mode) != ("delete", "wal")
+def _has_companion(path: Path, *suffixes: str) -> bool:
+    """Return True if a database has a companion file with one of the suffixes."""
+    return any(_companion(path, suffix).exists() for suffix in suffixes)
+
+
+def _companion(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)

@@ -14,6 +14,7 @@ from statewright.checkpoint import Checkpointer, PrunePolicy, short_owner
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import GraphOption, ThreadArgument, WorkspaceOptions
 from statewright.cli.console.printing import pluralize, say
+from statewright.cli.console.saved_run import SavedRun
 from statewright.cli.console.table import format_instant
 from statewright.cli.db.database import (
     advise_naming_graph,
@@ -32,7 +33,6 @@ from statewright.cli.db.files import check_output_path, replace_atomically
 from statewright.cli.threads.describe import is_held
 from statewright.cli.threads.show import CheckpointOption, StepOption
 from statewright.cli.threads.transfer import transfer_thread
-from statewright.cli.workflow.follow import SavedRun
 from statewright.errors import WrongEncryptionKey
 from statewright.futures import resolve
 from statewright.graph import START
@@ -63,8 +63,9 @@ def fork(
         checkpoint_text = call_with_stand_ins(saver.serde, fork_at_checkpoint)
     say(f"Branch {branch!r} of thread {thread!r} begins at step {checkpoint_text}.")
     if database.workspace == DEFAULT_WORKSPACE:  # `resume` only works on the default workspace
-        args = (*database.args, "--branch", branch)
-        say(f"Continue it with: {SavedRun(thread=thread, target=graph or 'FILE.py', args=args).resume_command()}")
+        location_args = (*database.args, "--branch", branch)
+        saved_run = SavedRun(thread=thread, target=graph or "FILE.py", location_args=location_args)
+        say(f"Continue it with: {saved_run.resume_command()}")
 
 
 def make_placeholder_graph(saver: Checkpointer, version: str | None) -> CompiledGraph:

@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from statewright.checkpoint import Checkpointer, Lease, SavedCheckpoint, short_owner
+from statewright.cli.console.interrupts import format_interrupt
 from statewright.cli.console.options import BranchOption, GraphOption, JsonOption, ThreadArgument, WorkspaceOptions
 from statewright.cli.console.printing import say
 from statewright.cli.console.table import (
@@ -32,7 +33,6 @@ from statewright.cli.threads.describe import (
     task_label,
     thread_status,
 )
-from statewright.cli.workflow.follow import format_question
 from statewright.errors import DamagedDatabase
 from statewright.futures import resolve
 from statewright.graph import START
@@ -73,7 +73,7 @@ def show(
         ("branches", ", ".join(branches)),
         ("next", ", ".join(due_nodes(saved)) or "nothing"),
         ("held by", _format_holder(lease)),
-        *(("waits for", format_question(question)) for question in saved.pending.open),
+        *(("waits for", format_interrupt(interrupt)) for interrupt in saved.pending.open),
         *(("error", error) for error in saved.pending.errors.values()),
     ]
     print_fields(fields)

@@ -12,11 +12,12 @@ import typer
 from statewright.checkpoint import InMemorySaver
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import BranchOption, DatabaseOptions, ModelOptions, RunOptions, ThreadArgument
+from statewright.cli.console.saved_run import SavedRun
 from statewright.cli.db.database import find_checkpoint, locate_database, open_or_create_saver, open_saver
-from statewright.cli.workflow.follow import RunResult, SavedRun, follow, run_and_exit
 from statewright.cli.workflow.inputs import read_input, read_message, read_text, read_value
 from statewright.cli.workflow.load import has_durable_saver, is_workflow, load
 from statewright.cli.workflow.models import Models, read_models
+from statewright.cli.workflow.run_output import RunResult, report_run, run_with_progress
 from statewright.graph import Command
 from statewright.ids import is_interrupt_id
 from statewright.runtime import CompiledGraph
@@ -69,15 +70,17 @@ def run(
     saver = open_run_saver(app, database)
     saved = None
     if saver is not None or has_durable_saver(app):
-        args = database.args if saver is not None else ()
-        saved = _make_saved_run(thread_id, target, chosen_models, options, args, is_in_database=saver is not None)
+        location_args = database.args if saver is not None else ()
+        saved = _make_saved_run(
+            thread_id, target, chosen_models, options, location_args, is_in_database=saver is not None
+        )
     with saver or nullcontext():
         if saver is not None or is_workflow(target):  # the result of a workflow is read from its thread
             app = app.with_services(checkpointer=saver or InMemorySaver())
         if app.checkpointer is not None:
             config["thread_id"] = thread_id
-        run_and_exit(
-            lambda: follow(app, run_input, config),
+        report_run(
+            lambda: run_with_progress(app, run_input, config),
             app,
             config,
             saved,
@@ -105,12 +108,21 @@ def _read_run_input(
 
 
 def _make_saved_run(
-    thread: str, target: str, models: Models, options: RunOptions, args: tuple[str, ...], *, is_in_database: bool
+    thread: str,
+    target: str,
+    models: Models,
+    options: RunOptions,
+    location_args: tuple[str, ...],
+    *,
+    is_in_database: bool,
 ) -> SavedRun:
-    """Return the location of a saved run. `args` are the command-line arguments that select its database and branch."""
     script = ("--script", str(options.script)) if options.script is not None and is_workflow(target) else ()
     return SavedRun(
-        thread=thread, target=target, args=args, model_args=(*script, *models.args), is_in_database=is_in_database
+        thread=thread,
+        target=target,
+        location_args=location_args,
+        model_args=(*script, *models.args),
+        is_in_database=is_in_database,
     )
 
 
@@ -162,15 +174,15 @@ def resume(
     chosen_models = read_models(models.model, models.base_url)
     app, network = load(target, chosen_models, options.script, options.max_items)
     saver = None if database.database is None and has_durable_saver(app) else open_saver(database)
-    args = (*database.args, *(("--branch", branch) if branch != "main" else ()))
-    saved = _make_saved_run(thread, target, chosen_models, options, args, is_in_database=saver is not None)
+    location_args = (*database.args, *(("--branch", branch) if branch != "main" else ()))
+    saved = _make_saved_run(thread, target, chosen_models, options, location_args, is_in_database=saver is not None)
     config = {**options.config, "thread_id": thread, "branch": branch}
     with saver or nullcontext():
         if saver is not None:
             app = app.with_services(checkpointer=saver)
         assert app.checkpointer is not None
         find_checkpoint(app.checkpointer, thread, branch)  # raises an error if there is nothing to resume
-        run_and_exit(
+        report_run(
             lambda: _continue(app, config, answers, event, due),
             app,
             config,
@@ -182,7 +194,7 @@ def resume(
 
 
 def _continue(app: CompiledGraph, config: dict[str, Any], answers: Any, event: str | None, due: bool) -> RunResult:
-    """Resume the thread and run it until it is idle."""
+    """Resume the thread and run it until it completes or waits."""
     if event is not None:
         name, equals, payload = event.partition("=")
         result = app.send_event(name, read_value(payload) if equals else None, config, durability="sync")
@@ -191,8 +203,7 @@ def _continue(app: CompiledGraph, config: dict[str, Any], answers: Any, event: s
     else:
         # Without answers, None continues the run where it stopped.
         run_input = cast(Any, Command)(resume=answers) if answers is not NO_ANSWER else None
-        state, questions = follow(app, run_input, config)
-        return (state if state is not None else app.get_state(config).values), questions
+        return run_with_progress(app, run_input, config)
     if result is None:  # nothing was due
         snapshot = app.get_state(config)
         return snapshot.values, snapshot.interrupts
@@ -207,8 +218,8 @@ def _split_result(result: Any) -> RunResult:
     if not isinstance(result, dict) or INTERRUPT not in result:
         return cast(Any, result), ()
     state = dict(cast(dict[str, Any], result))
-    questions = state.pop(INTERRUPT)
-    return (state["__root__"] if state.keys() == {"__root__"} else state), questions
+    interrupts = state.pop(INTERRUPT)
+    return (state["__root__"] if state.keys() == {"__root__"} else state), interrupts
 
 
 NO_ANSWER: Final[Any] = object()

@@ -17,7 +17,7 @@ from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.tasks.execute import execute_task
 from statewright.runtime.tasks.retries_sync import perform_attempts, select_perform
-from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
+from statewright.runtime.tasks.scope import Scope, enter_reused_scope, enter_scope, leave_scope
 
 
 class InlineExecutor:
@@ -36,7 +36,7 @@ class InlineExecutor:
                     return
                 task = step.tasks[index]
                 scope.task, scope.checkpoint = task, step.checkpoint
-                enter_scope((scope, task, step.checkpoint, None))
+                enter_reused_scope((scope, task, step.checkpoint, None))
                 node = step.nodes[task.node]
                 # Even if all tasks of the run need attempts: these take slots and obey timeouts of Sends, which inline
                 # tasks do not have.

@@ -68,7 +68,7 @@ from statewright.runtime.tasks.retries_async import (
     suspended_slots_async,
     wait_for_ticket,
 )
-from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_anywhere
+from statewright.runtime.tasks.scope import Scope, current_scope, enter_reused_scope, enter_scope, leave_if_possible
 
 BUFFERED_PARTS = 1000
 """When this many parts of a stream are unread, the run waits for its reader."""
@@ -106,7 +106,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
                         reply = [None] * len(tasks)
                     elif len(tasks) == 1:
                         scope.task, scope.checkpoint = tasks[0], effect.checkpoint
-                        enter_scope((scope, tasks[0], effect.checkpoint, None))
+                        enter_reused_scope((scope, tasks[0], effect.checkpoint, None))
                         reply = [await _run_one(scope, nodes[tasks[0].node], tasks[0], effect.checkpoint)]
                     else:
                         reply = await _run_many(run, effect)
@@ -139,7 +139,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
         raise
     finally:
         run.closed_step = ALL_CLOSED
-        leave_anywhere(token)
+        leave_if_possible(token)
         core.close()
         if control_cancellation is not None:
             control_cancellation.end()

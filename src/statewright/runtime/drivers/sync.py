@@ -37,7 +37,14 @@ from statewright.runtime.lifecycle.thread_lease import LeaseRenewer
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.execute import execute_task
 from statewright.runtime.tasks.retries_sync import perform_attempts, suspended_slots
-from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_anywhere, leave_scope
+from statewright.runtime.tasks.scope import (
+    Scope,
+    current_scope,
+    enter_reused_scope,
+    enter_scope,
+    leave_if_possible,
+    leave_scope,
+)
 
 if TYPE_CHECKING:
     from statewright.runtime.concurrency.private_loop import CoroutineTasks
@@ -80,7 +87,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
                 if len(effect.tasks) == 1 and (node := nodes[effect.tasks[0].node]).sync_lane in lanes_of_this_thread:
                     scope.task = task = effect.tasks[0]
                     scope.checkpoint = checkpoint = effect.checkpoint
-                    enter_scope((scope, task, checkpoint, None))
+                    enter_reused_scope((scope, task, checkpoint, None))
                     perform_task = (
                         execute_task if node.policies is None and not run.all_tasks_need_attempts else perform_attempts
                     )
@@ -113,7 +120,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
         raise
     finally:
         run.closed_step = ALL_CLOSED
-        leave_anywhere(token)
+        leave_if_possible(token)
         core.close()
     if run.control is not None and run.outcome is not None and run.outcome.status == "cancelled" and not run.nested:
         run.control.wait_until_stopped(run)

@@ -86,14 +86,14 @@ class CallingTask(Protocol):
     @property
     def abandoned(self) -> bool: ...
 
-    def counters(self) -> RetryableCalls: ...
+    def numbering(self) -> RetryableCalls: ...
 
 
 class RetryableCalls(Protocol):
-    """The part of a task's counters that records which of its subgraph calls may be retried."""
+    """The part of a task's numbering of calls that records which of its subgraph calls may be retried."""
 
     @property
-    def retryable(self) -> dict[tuple[object, ...], bool]: ...
+    def starts_over(self) -> dict[tuple[object, ...], bool]: ...
 
 
 class OpenSuperstep(Protocol):

@@ -45,19 +45,21 @@ def begin_call(
 
     Raises InvalidUpdateError if the task has used the `call_key` before, unless this call is a retry.
     """
-    counters, key = scope.counters(), options.get("call_key")
+    numbering, key = scope.numbering(), options.get("call_key")
     retry_key, is_retry = None, False
     if key is None:
-        label = f"#{counters.unkeyed_calls}" if counters.unkeyed_calls else ""
-        counters.unkeyed_calls += 1
+        label = f"#{numbering.unkeyed_calls}" if numbering.unkeyed_calls else ""
+        numbering.unkeyed_calls += 1
     else:
         label = _escaped(str(key))
         retry_key = _retry_key(program, memory, graph_input, config, options)
-        has_failed = counters.retryable.pop(retry_key, None)
-        if has_failed is None:
+        starts_over = numbering.starts_over.pop(retry_key, None)
+        if starts_over is None:
             scope.use_key("call_key", str(key))
-        is_retry = bool(has_failed)
-    return SubgraphCall(scope.copy(), memory, _namespace(scope, memory, label), retry_key=retry_key, is_retry=is_retry)
+        is_retry = bool(starts_over)
+    return SubgraphCall(
+        scope.pinned_copy(), memory, _namespace(scope, memory, label), retry_key=retry_key, is_retry=is_retry
+    )
 
 
 def _retry_key(
@@ -164,9 +166,9 @@ class CallInProgress:
             return
         if error is None:
             if run.outcome is not None and isinstance(run.outcome.error, Exception):
-                run.parent.counters().retryable[run.call.retry_key] = True
+                run.parent.numbering().starts_over[run.call.retry_key] = True
         elif not isinstance(error, GeneratorExit):  # otherwise the node has only stopped reading, as a replay will too
-            run.parent.counters().retryable[run.call.retry_key] = False
+            run.parent.numbering().starts_over[run.call.retry_key] = False
 
 
 def call_branch_key(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> BranchKey | None:

@@ -21,7 +21,7 @@ from statewright.runtime.core.events import emit_task_event
 from statewright.runtime.tasks.interrupt import wait_for
 from statewright.runtime.tasks.journal import perform_step
 from statewright.runtime.tasks.liveness import check_may_start
-from statewright.runtime.tasks.scope import Scope, current_scope, enclosing_work
+from statewright.runtime.tasks.scope import Scope, current_scope, enclosing_task_ids
 from statewright.store import Store
 
 
@@ -52,13 +52,13 @@ class RuntimeHost:
     __slots__ = ("_scope",)
 
     def __init__(self, scope: Scope) -> None:
-        self._scope = scope.copy()
+        self._scope = scope.pinned_copy()
 
     @property
     def _current_scope(self) -> Scope:
         """The scope of the step or `@task` call in which the runtime is being used, or else the scope of the task.
 
-        Each of these scopes has its own counters, from which ids derive.
+        Each of these scopes has its own numbering of calls, from which ids derive.
         """
         current = current_scope()
         caller = current.task.caller if current is not None and current.task is not None else None
@@ -226,7 +226,7 @@ def get_store() -> Store | None:
 
 def get_stream_writer() -> StreamWriter:
     """Return a function that sends values to the stream of the run. Raises InvalidUpdateError outside a node."""
-    return writer_of(_require_scope("get_stream_writer()").copy())
+    return writer_of(_require_scope("get_stream_writer()").pinned_copy())
 
 
 def _require_scope(function: str) -> Scope:
@@ -264,24 +264,24 @@ def start_run(
     starter: RunStarter = run.ports.starter
     check_may_start(scope, f"start_run({graph!r})")
     # The "=" distinguishes a key such as "0" from an ordinal.
-    position = scope.next_position("start_run") if key is None else f"={scope.use_key('start_run key', key)}"
-    child = f"run_{digest('run', run.run_id, task.id, position)}"
+    label = scope.numbering().new_ordinal("start_run") if key is None else f"={scope.use_key('start_run key', key)}"
+    child = f"run_{digest('run', run.run_id, task.id, label)}"
     if starter.differs(child, graph, input):
-        raise NonDeterminismError(task.node, f"start_run({graph!r})", position if isinstance(position, int) else 0)
+        raise NonDeterminismError(task.node, f"start_run({graph!r})", label if isinstance(label, int) else 0)
     if not wait:
-        starter.start(child, graph, input, work=enclosing_work(scope), awaited=False, options=options)
+        starter.start(child, graph, input, work=enclosing_task_ids(scope), awaited=False, options=options)
         return child
 
-    question = _completion_key(scope, task.id, position)
+    question = _completion_key(scope, task.id, label)
     question_id = interrupt_id(task.id, question)
     if question_id not in run.known_interrupts and question_id not in run.answers:
-        starter.start(child, graph, input, work=enclosing_work(scope), awaited=True, options=options)
+        starter.start(child, graph, input, work=enclosing_task_ids(scope), awaited=True, options=options)
     value = {"type": "child_run", "runId": child, "graph": graph}
     parts = {"value": value, "kind": "event", "event": f"{RUN_ENDED}{child}"}
     return _output_of(child, graph, wait_for("start_run()", question, None, lambda: parts, repeats=True))
 
 
-def _completion_key(scope: Scope, task_id: TaskId, position: int | str) -> str:
+def _completion_key(scope: Scope, task_id: TaskId, label: int | str) -> str:
     """Return the key of the question that will be answered when the child run ends.
 
     If the child has completed, this is the question that was answered then. If it has failed, each retry of the parent
@@ -289,7 +289,7 @@ def _completion_key(scope: Scope, task_id: TaskId, position: int | str) -> str:
     """
     # A service sets "retry": how often it has retried the run.
     retries: int = scope.run.node_config()["configurable"].get("retry", 0)
-    keys = [f"start_run {position}", *(f"start_run.{number} {position}" for number in range(1, retries + 1))]
+    keys = [f"start_run {label}", *(f"start_run.{number} {label}" for number in range(1, retries + 1))]
     answers = [(key, scope.run.answers.get(interrupt_id(task_id, key))) for key in keys]
     completed = (key for key, answer in answers if answer is not None and answer["status"] == "completed")
     return next(completed, keys[-1])

@@ -400,7 +400,7 @@ def _node_error(scope: Scope) -> NodeError | None:
 _INJECTED: Final[dict[str, Callable[[Scope], Any]]] = {
     "config": lambda scope: scope.run.node_config(),
     "runtime": lambda scope: Runtime(RuntimeHost(scope)),
-    "writer": lambda scope: writer_of(scope.copy()),  # a copy, because the writer may outlive the task
+    "writer": lambda scope: writer_of(scope.pinned_copy()),  # a copy, because the writer may outlive the task
     "store": lambda scope: scope.run.ports.store,
     "previous": previous_of,
     "error": _node_error,

@@ -76,7 +76,7 @@ def emit_step_events(scope: Scope, key: JournalKey, args_hash: str | None = None
     except BaseException as error:
         note_refusal(scope, error)  # it may be a LeaseLost, raised when the result was saved
         if args_hash is not None and isinstance(error, Exception):
-            scope.counters().note_failed(name, args_hash, ordinal)
+            scope.numbering().note_failed(name, args_hash, ordinal)
         emit_task_event("step_finished", scope, (name, ordinal, error))
         raise
     finally:
@@ -127,7 +127,7 @@ def identify_call(
     check_may_start(scope, name)
     scope.reset_idle_timeout()
     args_hash = fingerprint((args, kwargs) if kwargs else args)
-    key = (scope.task.id, name, scope.counters().next_ordinal(name, args_hash))
+    key = (scope.task.id, name, scope.numbering().next_ordinal(name, args_hash))
     entry = scope.run.journal.get(key)
     if entry is not None:
         check_arguments(scope.task, key, entry.arguments, args_hash)

@@ -136,11 +136,11 @@ async def _call_in_thread(scope: Scope, node: NodeProgram, task: Task, checkpoin
 async def _try_in_thread(
     scope: Scope, thread_scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
 ) -> AttemptResult:
-    try:
-        return await call_function(scope, _enter_and_try, thread_scope, node, task, checkpoint)
-    finally:
-        thread_scope.detach()
-        scope.input = thread_scope.input
+    with Cleanup(thread_scope.detach):
+        try:
+            return await call_function(scope, _enter_and_try, thread_scope, node, task, checkpoint)
+        finally:
+            scope.input = thread_scope.input
 
 
 def _enter_and_try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> AttemptResult:
@@ -302,7 +302,7 @@ async def suspended_slots_async(scope: Scope) -> AsyncGenerator[None]:
 
 
 async def _resume_slots(scope: Scope) -> None:
-    for slots in scope.slots_to_resume():
+    for slots in scope.end_wait():
         if await acquire_slot_async(slots, scope):
             scope.held_slots = (*scope.held_slots, slots)
         else:  # the run is over, and the task has no further effect
@@ -318,7 +318,7 @@ async def acquire_slot_async(slots: Slots, scope: Scope) -> bool:
     try:
         with wake_at_end(scope, lambda: loop.call_soon_threadsafe(waiter.end)):
             has_slot = await waiter.granted
-    except asyncio.CancelledError:
+    except BaseException:  # also GeneratorExit: a coroutine that was dropped must not be offered a slot
         waiter.leave()
         raise
     if has_slot and reason_to_stop_waiting(scope) is not None:

@@ -179,7 +179,7 @@ def suspended_slots(scope: Scope) -> Generator[None]:
 
 
 def _resume_slots(scope: Scope) -> None:
-    for slots in scope.slots_to_resume():
+    for slots in scope.end_wait():
         if acquire_slot(slots, scope):
             scope.held_slots = (*scope.held_slots, slots)
         else:  # the run is over, and the task has no further effect

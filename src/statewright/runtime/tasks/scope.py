@@ -3,31 +3,34 @@
 A run has one scope object for all tasks that run one after another, and sets its attributes for each task, because a
 new object per superstep would cost more. Tasks that run concurrently get their own scopes and contexts.
 
-Code may outlive its task, because a node may start threads, or keep its runtime. So the context variable stores not
-only the reused scope, but also the task for which the scope was entered (`EnteredScope`). If the scope has moved on to
-another task, `current_scope` returns a scope of the finished task instead, through which side effects are rejected.
+Code may outlive its task, because a node may start threads, or keep a reference to its `Runtime`. So the context
+variable stores not only the reused scope, but also the task for which the scope was entered (`EnteredScope`). If the
+scope has moved on to another task, `current_scope` returns a scope of the finished task instead, through which side
+effects are rejected.
 """
 
 from __future__ import annotations
 
 import threading
 from bisect import insort
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from statewright.checkpoint import NO_ARG, Checkpoint, JournalKey, Task, step_id
 from statewright.errors import InvalidUpdateError
 from statewright.ids import TaskId
-from statewright.runtime.concurrency.worker_threads import workers
+from statewright.runtime.concurrency.worker_threads import Cleanup, workers
 from statewright.runtime.invocation.attempt import Attempt
 from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.outcome import Outcome
 from statewright.runtime.invocation.run import CallingTask, Run
 
 _slots_lock = threading.Lock()
-"""Held only while slots are moved between `held_slots` and `suspended_slots` of a scope."""
+"""Held while slots are moved out of `held_slots` or `slots_to_reacquire`, so that no two threads release or overdraw
+the same slot. One lock serves all scopes: it costs nothing per task, and is held only briefly. It does not protect
+`awaited_child_count`, nor slots that are added to `held_slots`: only the code of the task changes these."""
 
 
 class SiblingGroup(Protocol):
@@ -66,39 +69,43 @@ class CalledTask(Task):
         return self._caller
 
 
-class TaskCounters:
-    """Counters for one execution of a task. The ids of its steps, interrupts and subgraph calls derive from them."""
+class CallNumbering:
+    """The ordinals and keys that one execution of a task has used.
 
-    __slots__ = ("failed_ordinals", "ordinals", "retryable", "task", "unkeyed_calls", "used_keys")
+    The ids of its steps, interrupts, child runs and calls derive from them.
+    """
+
+    __slots__ = ("failed_ordinals", "ordinals", "starts_over", "task", "unkeyed_calls", "used_keys")
 
     def __init__(self, task: Task | None) -> None:
         self.task = task
         self.unkeyed_calls = 0
         """The number of subgraph calls without a `call_key` so far."""
         self.ordinals: dict[str, int] = {}
-        """By name: the number of steps and `@task` calls so far. Questions without a key have the empty name."""
+        """By name: the number of steps and `@task` calls so far. Child runs without a key have the name `start_run`,
+        and questions without a key the empty name."""
         self.used_keys: set[tuple[str, str]] = set()
         """The keys that user code has passed, as pairs (kind of key, key)."""
         self.failed_ordinals: dict[tuple[str, str], list[int]] = {}
         """By name and argument fingerprint: the ordinals of failed steps, sorted."""
-        self.retryable: dict[tuple[object, ...], bool] = {}
-        """By retry key: True for a subgraph call that has failed, False for one that was cancelled. Both may be
-        retried."""
+        self.starts_over: dict[tuple[object, ...], bool] = {}
+        """The subgraph calls that may be retried, by retry key: True if a retry starts over (the call has failed),
+        False if it continues (the call was cancelled)."""
 
     def next_ordinal(self, name: str, args_hash: str) -> int:
         """Return the ordinal of the next call. The ordinal of a failed call with the same name and arguments is reused.
 
-        A node may retry a failed step itself. When the node is executed again, it does not see the failure, so its
-        first call must find the result of that retry.
+        A node may retry a failed step itself. Failures are not recorded. So when the node is executed again, its first
+        call must find the result of the successful retry, under the same ordinal.
         """
         failed = self.failed_ordinals.get((name, args_hash))
-        return failed.pop(0) if failed else self.next_position(name)
+        return failed.pop(0) if failed else self.new_ordinal(name)
 
-    def next_position(self, name: str) -> int:
-        """Return the ordinal of the next operation with that name, counted from 0."""
-        position = self.ordinals.get(name, 0)
-        self.ordinals[name] = position + 1
-        return position
+    def new_ordinal(self, name: str) -> int:
+        """Return the next unused ordinal of a name. Ordinals are counted from 0."""
+        ordinal = self.ordinals.get(name, 0)
+        self.ordinals[name] = ordinal + 1
+        return ordinal
 
     def note_failed(self, name: str, args_hash: str, ordinal: int) -> None:
         """Record that a call has failed, so that a retry with the same name and arguments reuses its ordinal."""
@@ -109,7 +116,7 @@ class Scope:
     """The task that is being executed, with its run, its attempt and its slots of concurrency limits."""
 
     __slots__ = (
-        "_counters",
+        "_numbering",
         "attempt",
         "awaited_child_count",
         "checkpoint",
@@ -123,21 +130,24 @@ class Scope:
         "run",
         "shares_slots",
         "sibling_group",
-        "suspended_slots",
+        "slots_to_reacquire",
         "task",
     )
 
     def __init__(self, run: Run, task: Task | None = None, checkpoint: Checkpoint | None = None) -> None:
         self.run = run
         self.sibling_group: SiblingGroup | None = None
-        """The executor that receives the outcome of the task; None if the task is the only one of its superstep."""
+        """The executor that receives the outcome of the task; None if the tasks of this scope run one after
+        another: lone tasks and inline tasks."""
         self.index = 0
         """The index of the task in its superstep."""
         self.fast_path = run.program.allows_fast_path and run.emitter is None
         """True if executing a task means no more than reading the input, calling the node and reading its answer: there
         are no events, computed fields or error handlers."""
         self.task = task
+        """The task that is being executed; None before the first one."""
         self.checkpoint = checkpoint
+        """The checkpoint from which the superstep started."""
         self.input: Any = None
         """The input of the node, if it was read, for the error handler of the node."""
         self.mutation_snapshot: Any = None
@@ -148,57 +158,53 @@ class Scope:
         """True if the task runs on the driver's thread while sibling tasks are running elsewhere. It must not wait for
         slots that these siblings hold."""
         self.shares_slots = False
-        """True for a copy of a scope if the original will release the slots."""
+        """True for a copy of a scope. Both list the same slots, and the original releases all of them at the end. So a
+        slot that the copy has released and not acquired again must be overdrawn."""
         self.awaited_child_count = 0
         """The number of children (subgraphs and `@task` calls) that the task is waiting for."""
         self.held_slots: Sequence[Slots] = ()
         """The limits in which the task occupies a slot. It releases its slots while it waits for its children."""
-        self.suspended_slots: Sequence[Slots] = ()
+        self.slots_to_reacquire: Sequence[Slots] = ()
         """The limits in which the task has released its slot while it waits for its children."""
         self.refusals = run.refusals
-        """By task id: the error that a task received because its run is over. See `liveness.note_refusal`."""
-        self._counters: TaskCounters | None = None
-        """The counters of the task, which all copies share. Before their first use this is None, or the counters of the
-        scope's previous task."""
+        """By task id: the error that a task received because its run is over. See `liveness.note_refusal`. A `@task`
+        call has a dict of its own, because another run may take it over."""
+        self._numbering: CallNumbering | None = None
+        """The numbering of the task's calls, which all copies share. Before its first use this is None, or the
+        numbering of the scope's previous task."""
 
     def enter_sibling(self, task: Task, index: int) -> Scope:
         """Create and enter the scope of one of several concurrent tasks, in the current context, and return it."""
         scope = Scope(self.run, task, self.checkpoint)
         scope.sibling_group, scope.index, scope.held_slots = self.sibling_group, index, self.held_slots
-        enter_scope(scope)
+        enter_scope(scope)  # never left: the context ends with the task
         return scope
 
-    def copy(self) -> Scope:
-        """Return a copy, which stays with the current task and attempt when this scope moves on."""
+    def pinned_copy(self) -> Scope:
+        """Return a scope for the same task and attempt, which stays with them when this scope moves on.
+
+        Not copied: what only the executor of the task uses, and the state of waiting for children.
+        """
         scope = Scope(self.run, self.task, self.checkpoint)
         scope.attempt, scope.held_slots, scope.refusals = self.attempt, self.held_slots, self.refusals
-        scope._counters = self.counters()
+        scope._numbering = self.numbering()
         return scope
 
     def copy_sharing_slots(self) -> Scope:
-        """Return a copy for code that acts for the task elsewhere, e.g. on another thread.
-
-        The original will release the slots.
-        """
-        copy = self.copy()
+        """Return a copy for code that acts for the task elsewhere, e.g. on another thread. See `shares_slots`."""
+        copy = self.pinned_copy()
         copy.shares_slots = True
         return copy
 
-    @contextmanager
-    def enter_step(self, key: JournalKey) -> Generator[Scope]:
+    def enter_step(self, key: JournalKey) -> AbstractContextManager[Scope]:
         """During the block, enter a scope for the function of a step, which has a task of its own (`CalledTask`).
 
-        Steps inside the function must not advance the counters of the calling task, because a replay does not call the
+        Steps inside the function must not use ordinals of the calling task, because a replay does not call the
         function.
         """
         step_scope = self.copy_sharing_slots()
         step_scope.task = CalledTask(cast(Task, self.task), key)
-        token = enter_scope(step_scope)
-        try:
-            yield step_scope
-        finally:
-            leave_anywhere(token)
-            step_scope.detach()
+        return enter_copy(step_scope)
 
     @property
     def uses_slots(self) -> bool:
@@ -211,33 +217,33 @@ class Scope:
         if self.held_slots:
             with _slots_lock:
                 released, self.held_slots = self.held_slots, ()
-                self.suspended_slots = released
+                # Not empty if the task is still acquiring slots after an earlier wait.
+                self.slots_to_reacquire = (*self.slots_to_reacquire, *released)
             for slots in released:
                 slots.release()
 
-    def slots_to_resume(self) -> Sequence[Slots]:
-        """Record that a child has ended, and return the slots to acquire again: none while another child is awaited."""
+    def end_wait(self) -> Sequence[Slots]:
+        """End the wait for a child. Return the limits in which to acquire a slot again.
+
+        There are none while another child is awaited.
+        """
         self.awaited_child_count -= 1
         if self.awaited_child_count:
             return ()
         with _slots_lock:
-            slots, self.suspended_slots = self.suspended_slots, ()
+            slots, self.slots_to_reacquire = self.slots_to_reacquire, ()
         return slots
 
     def skip_slot(self, slots: Slots) -> None:
         """Continue without a slot that was released before waiting for a child."""
-        if self.shares_slots:  # the original will release the slot a second time
+        if self.shares_slots:
             slots.overdraw()
 
     def detach(self) -> None:
-        """End the use of a copy that shares the slots of its original.
-
-        If the copy has released slots and not acquired them again, they are overdrawn, because the original will
-        release them a second time.
-        """
+        """End the use of a copy that shares the slots of its original."""
         with _slots_lock:
-            suspended, self.suspended_slots, self.held_slots = self.suspended_slots, (), ()
-        for slots in suspended:
+            released, self.slots_to_reacquire, self.held_slots = self.slots_to_reacquire, (), ()
+        for slots in released:
             slots.overdraw()
 
     def drop_suspended_slots(self) -> None:
@@ -247,20 +253,21 @@ class Scope:
         """
         self.awaited_child_count -= 1
         if not self.awaited_child_count:
-            if self.shares_slots and self.suspended_slots:
-                workers.hand_over(self.detach)
+            if self.shares_slots and self.slots_to_reacquire:
+                workers.hand_over(self.detach)  # a finaliser must not take a lock
             else:
-                self.suspended_slots = ()
+                self.slots_to_reacquire = ()
 
     def begin_attempt(self, attempt: Attempt) -> None:
         """Begin an attempt, and enter the scope for it in the current context."""
         self.attempt = attempt
-        self.reset_counters()
-        enter_scope((self, self.task, self.checkpoint, attempt))
+        self.slots_to_reacquire = ()  # what is left if code of the previous attempt still waits for a child
+        self.reset_numbering()
+        enter_reused_scope((self, self.task, self.checkpoint, attempt))  # never left: the driver leaves its own entry
 
-    def reset_counters(self) -> None:
-        """Reset the counters, because the task is executed again."""
-        self._counters = None
+    def reset_numbering(self) -> None:
+        """Number calls from the beginning, because the task is executed again."""
+        self._numbering = None
 
     def end_attempts(self) -> None:
         """Record that a task with policies has ended, and makes no further attempt."""
@@ -278,56 +285,58 @@ class Scope:
         return False
 
     def reset_idle_timeout(self, value: object = None) -> None:
-        """Reset the idle timeout of the attempt and of its outer attempts, unless only explicit heartbeats reset it.
+        """Reset the idle timeout of the attempt and of its outer attempts, after a sign of life that is no heartbeat.
 
+        The calling tasks are not reset: to them, the call of a subgraph is one sign of life, whatever happens in it.
         `value` is ignored, so that this can be used as a stream writer.
         """
-        attempt = self.attempt
-        while attempt is not None and not attempt.has_ended_for(self.task):
-            if not attempt.heartbeat_only:
-                attempt.beat()
-            attempt = attempt.outer
+        _beat(self, is_heartbeat=False)
 
     def heartbeat(self) -> None:
         """Reset the idle timeouts of the task and of all calling tasks, up to the first whose attempt has ended."""
         current: CallingTask | None = self
-        while current is not None:
-            attempt = current.attempt
-            while attempt is not None:
-                if attempt.has_ended_for(current.task):
-                    return
-                attempt.beat()
-                attempt = attempt.outer
+        while current is not None and _beat(current, is_heartbeat=True):
             current = current.run.parent
 
     def next_question(self, key: str | None) -> int | str:
         """Return what identifies the next question of the task: its key, or its ordinal if `key` is None."""
         if key is not None and not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidUpdateError(f"The key {key!r} of a question is of type {type(key).__name__}. Pass a string.")
-        return self.next_position("") if key is None else self.use_key("interrupt key", key)
+        return self.numbering().new_ordinal("") if key is None else self.use_key("interrupt key", key)
 
     def use_key(self, kind: str, key: str) -> str:
-        """Record and return a key. Raises InvalidUpdateError if the task has already used the same kind of key with it.
+        """Record and return a key. Raises InvalidUpdateError if the task has already used this key of this kind.
 
-        `kind` is the name of the parameter in errors, such as `call_key`.
+        `kind` describes the key in errors, such as `interrupt key`.
         """
-        used_keys = self.counters().used_keys
+        used_keys = self.numbering().used_keys
         if (kind, key) in used_keys:
             node = self.task.node if self.task else None
             raise InvalidUpdateError(f"Node {node!r} used the {kind} {key!r} twice. Use a different key for each call.")
         used_keys.add((kind, key))
         return key
 
-    def next_position(self, name: str) -> int:
-        """Return the ordinal of the next operation with that name in the current execution, counted from 0."""
-        return self.counters().next_position(name)
+    def numbering(self) -> CallNumbering:
+        """Return the numbering of calls in the current execution."""
+        numbering = self._numbering
+        if numbering is None or numbering.task is not self.task:
+            self._numbering = numbering = CallNumbering(self.task)
+        return numbering
 
-    def counters(self) -> TaskCounters:
-        """Return the counters of the current execution."""
-        counters = self._counters
-        if counters is None or counters.task is not self.task:
-            self._counters = counters = TaskCounters(self.task)
-        return counters
+
+def _beat(caller: CallingTask, *, is_heartbeat: bool) -> bool:
+    """Reset the idle timeouts of a task's attempt and its outer attempts, up to the first that has ended.
+
+    Attempts that only accept heartbeats are left out, unless this is one. Return False if an attempt has ended.
+    """
+    attempt = caller.attempt
+    while attempt is not None:
+        if attempt.has_ended_for(caller.task):
+            return False
+        if is_heartbeat or not attempt.heartbeat_only:
+            attempt.beat()
+        attempt = attempt.outer
+    return True
 
 
 @contextmanager
@@ -349,15 +358,22 @@ def part_of_attempt() -> Generator[Attempt | None]:
         heartbeat_only=outer is not None and outer.heartbeat_only,
         outer=outer,
     )
-    token = enter_scope(inner_scope)
-    try:
+    with enter_copy(inner_scope):
         yield inner_scope.attempt
-    finally:
-        leave_scope(token)
-        inner_scope.detach()
 
 
-def enclosing_work(scope: Scope) -> Sequence[TaskId]:
+@contextmanager
+def enter_copy(scope: Scope) -> Generator[Scope]:
+    """During the block, enter a copy that shares the slots of its original."""
+    token = enter_scope(scope)
+    with Cleanup(scope.detach):
+        try:
+            yield scope
+        finally:
+            leave_if_possible(token)
+
+
+def enclosing_task_ids(scope: Scope) -> Sequence[TaskId]:
     """Return the ids of the steps, `@task` calls and tasks around the running code, the innermost first.
 
     A child run must be stored together with whichever of these is saved first, because once that is saved, a replay
@@ -374,12 +390,17 @@ def enclosing_work(scope: Scope) -> Sequence[TaskId]:
     return ids
 
 
-EnteredScope = tuple[Scope, Task | None, "Checkpoint | None", Attempt | None]
+EnteredScope = tuple[Scope, Task | None, Checkpoint | None, Attempt | None]
 """A scope, and the task, checkpoint and attempt for which it was entered."""
 
 _current: ContextVar[Scope | EnteredScope | None] = ContextVar("statewright_scope", default=None)
-enter_scope = _current.set
-leave_scope = _current.reset
+ScopeToken = Token[Scope | EnteredScope | None]
+
+enter_scope: Final[Callable[[Scope | None], ScopeToken]] = _current.set
+"""Enter a scope that belongs to a single task, or the scope of a run between its tasks."""
+enter_reused_scope: Final[Callable[[EnteredScope], ScopeToken]] = _current.set
+"""Enter the scope of a run for one of its tasks. Code that outlives the task is then recognised by `current_scope`."""
+leave_scope: Final[Callable[[ScopeToken], None]] = _current.reset
 
 
 def current_scope() -> Scope | None:
@@ -408,8 +429,12 @@ def observed_scope() -> Scope | None:
     return scope if isinstance(scope, Scope) else None
 
 
-def leave_anywhere(token: Token[Scope | EnteredScope | None]) -> None:
-    """Leave a scope, unless that is impossible: an abandoned stream may be closed twice, or in another context."""
+def leave_if_possible(token: ScopeToken) -> None:
+    """Leave a scope.
+
+    Does nothing if the token was already used or belongs to another context, as when an abandoned stream or coroutine
+    is closed.
+    """
     try:  # noqa: SIM105  # `suppress` costs as much as a superstep
         leave_scope(token)
     except (ValueError, RuntimeError):

@@ -158,7 +158,7 @@ class Call:
         "_args",
         "_args_hash",
         "_asyncio_task",
-        "_caller_counters",
+        "_caller_numbering",
         "_calling_attempt",
         "_ended_in",
         "_entry",
@@ -195,7 +195,7 @@ class Call:
         self._key = registry_key[1]
         self._args_hash = args_hash
         """The fingerprint of the arguments."""
-        self._scope = caller.copy()
+        self._scope = caller.pinned_copy()
         self._scope.task = CalledTask(cast(Task, caller.task), self._key)
         self._scope.held_slots = ()
         self._scope.refusals = {}  # not the refusals of the run, because another run may take the call over
@@ -203,8 +203,8 @@ class Call:
         """The copy of the scope in which a function with a timeout runs."""
         self._calling_attempt = caller.attempt
         """The attempt that waits for the call."""
-        self._caller_counters = caller.counters()
-        """The counters of that attempt, in which a failure of the call is recorded."""
+        self._caller_numbering = caller.numbering()
+        """The numbering of its calls, in which a failure of the call is recorded."""
         self._takeover_count = 0
         """How often another attempt has taken the call over."""
         self._entry = entry
@@ -257,7 +257,7 @@ class Call:
         The caller of this method holds the lock. Raises NonDeterminismError if the new attempt passes other arguments.
         """
         check_arguments(cast(Task, self._scope.task), self._key, self._args_hash, args_hash)
-        self._caller_counters = caller.counters()
+        self._caller_numbering = caller.numbering()
         self._move(caller)
         self._futures.append(future)
         self._attach(future)
@@ -305,7 +305,7 @@ class Call:
         with _lock:
             is_refusal = isinstance(override_if_refused(self._scope, error), RunCancelled | GraphDrained | LeaseLost)
             if is_refusal and self._takeover_count != takeovers:
-                self._scope.reset_counters()
+                self._scope.reset_numbering()
                 self._scope.refusals.clear()
                 self._is_recording = False
                 return True
@@ -361,7 +361,7 @@ class Call:
             futures, self._futures = self._futures, []
             if isinstance(error, Exception):
                 _, name, ordinal = self._key
-                self._caller_counters.note_failed(name, self._args_hash, ordinal)
+                self._caller_numbering.note_failed(name, self._args_hash, ordinal)
         run = self._scope.run
         if run.open_calls is not None:
             run.open_calls.discard(self)

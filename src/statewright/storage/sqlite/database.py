@@ -28,7 +28,7 @@ from statewright.storage.encryption import Encryptor
 from statewright.storage.group_commit import GroupCommitDatabase
 from statewright.storage.locations import path_of
 from statewright.storage.sqlite.data_version import VersionedHeadCache, check_format
-from statewright.storage.sqlite.faults import check_in_place, identity_of, translate_error
+from statewright.storage.sqlite.faults import check_in_place, identity_of, translate_error, translate_errors
 from statewright.storage.sqlite.forks import defer_forks
 from statewright.storage.sqlite.migrate import prepare
 from statewright.storage.sqlite.statements import ROW_IDS, run_script, statements
@@ -86,7 +86,7 @@ class SqliteDatabase(GroupCommitDatabase):
         self._open_queue()
         self._readers: list[_Connection] = []
         self._pid = os.getpid()
-        with self._translating_errors():
+        with translate_errors(self.path):
             self._connection = self._connect()
             try:
                 prepare(self._connection, self.path, self.encryptor)
@@ -118,7 +118,7 @@ class SqliteDatabase(GroupCommitDatabase):
     def read(self) -> Generator[_Connection]:
         """Provide a connection for reading. During the block, it sees a consistent snapshot of the database."""
         self._reopen_after_fork()
-        with self._translating_errors():
+        with translate_errors(self.path):
             connection = self._reader()
             try:
                 connection.execute("BEGIN")
@@ -172,7 +172,7 @@ class SqliteDatabase(GroupCommitDatabase):
         StorageLocked if another process is writing.
         """
         self._reopen_after_fork()
-        with self._lock, self._translating_errors():
+        with self._lock, translate_errors(self.path):
             if self._closed:
                 raise self._closed_error()
             check_in_place(self._absolute_path, self._identity)
@@ -246,17 +246,6 @@ class SqliteDatabase(GroupCommitDatabase):
 
     def _closed_error(self) -> sqlite3.Error:
         return sqlite3.ProgrammingError("it was closed")  # `translate_error` adds the name of the database
-
-    @contextmanager
-    def _translating_errors(self) -> Generator[None]:
-        """Convert errors of SQLite and of the file system in the block to StorageErrors."""
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            storage_error = translate_error(error, self.path)
-            if storage_error is None:
-                raise
-            raise storage_error from error
 
 
 def _disconnect(connection: sqlite3.Connection) -> None:

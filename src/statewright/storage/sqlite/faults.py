@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -14,17 +16,21 @@ _NOT_WRITTEN = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
 size of files."""
 _LOW_SPACE: Final = 1 << 20
 """The number of free bytes below which a failed write is attributed to a lack of space."""
-_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+LOCKED: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+"""The primary codes of errors that are caused by other connections, so that it makes sense to try again."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
-_PRIMARY = 0xFF
-"""The bits of a result code that contain the primary code. The higher bits contain details."""
+
+
+def primary_code(error: sqlite3.Error) -> int | None:
+    """Return the primary result code of an error, without its details; None if the error is not from SQLite itself."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code & 0xFF if isinstance(code, int) else None  # the higher bits contain the details
 
 
 def translate_error(error: BaseException, path: Path) -> StorageError | None:
     """Return the StorageError for an error of SQLite or of the file system; None for other exceptions."""
     if isinstance(error, sqlite3.Error):
-        code = getattr(error, "sqlite_errorcode", None)
-        primary = code & _PRIMARY if isinstance(code, int) else None
+        code, primary = getattr(error, "sqlite_errorcode", None), primary_code(error)
         if primary == sqlite3.SQLITE_FULL or (code in _NOT_WRITTEN and _is_space_low(path)):
             return StorageFull(f"There is no space left for {path}: {error}. Nothing was written. Free some space.")
         if code in _NOT_WRITTEN:
@@ -32,7 +38,7 @@ def translate_error(error: BaseException, path: Path) -> StorageError | None:
                 f"Writing to {path} failed: {error}. Nothing was written. SQLite does not report whether the disk has "
                 f"failed or a quota is exhausted. Check the system log and the quotas."
             )
-        if primary in _LOCKED:
+        if primary in LOCKED:
             return StorageLocked(
                 f"Another process has {path} locked: {error}. Nothing was written. Try again, or end that process."
             )
@@ -47,6 +53,18 @@ def translate_error(error: BaseException, path: Path) -> StorageError | None:
     if isinstance(error, OSError):
         return StorageUnavailable(f"The database {path} cannot be used: {error}.")
     return None
+
+
+@contextmanager
+def translate_errors(path: Path) -> Generator[None]:
+    """Convert errors of SQLite and of the file system in the block to StorageErrors."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        storage_error = translate_error(error, path)
+        if storage_error is None:
+            raise
+        raise storage_error from error
 
 
 def _is_space_low(path: Path) -> bool:

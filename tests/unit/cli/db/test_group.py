@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from statewright.cli.console.options import DEFAULT_DATABASE
-from statewright.cli.db.files import copy_database, is_in_use
+from statewright.cli.db.files import copy_database_file, try_exclusive_access
 from statewright.errors import DamagedDatabase, StorageUnavailable
 from statewright.storage.sqlite import SqliteSaver
 
@@ -106,7 +106,7 @@ def test_a_backup_is_consistent_while_others_write(folder: Path) -> None:
         writer.start()
         try:
             for number in range(5):
-                copy_database(Path("busy.db"), Path(f"copy-{number}.db"))
+                copy_database_file(Path("busy.db"), Path(f"copy-{number}.db"))
         finally:
             stop.set()
             writer.join()
@@ -153,16 +153,16 @@ def test_work_with_an_unreadable_time_is_not_replaced(statewright: Any, threads:
 def test_a_database_in_use_is_not_replaced(statewright: Any, threads: Any) -> None:
     threads("a")
     statewright("db", "backup", "copy.db")
-    assert not is_in_use(DEFAULT_DATABASE)
+    assert try_exclusive_access(DEFAULT_DATABASE)
     with SqliteSaver(DEFAULT_DATABASE) as saver:
-        assert is_in_use(DEFAULT_DATABASE)
+        assert not try_exclusive_access(DEFAULT_DATABASE)
         refused = statewright("db", "restore", "copy.db")
         assert (refused.code, "is in use" in refused.err) == (2, True)
         saver.delete_thread("a")
         assert statewright("db", "restore", "copy.db", "--force").code == 0
         entries: Any = saver.threads()
         assert [entry.thread_id for entry in entries] == ["a"]  # an open saver sees the restored data
-    assert not is_in_use(DEFAULT_DATABASE)
+    assert try_exclusive_access(DEFAULT_DATABASE)
 
 
 @pytest.mark.parametrize("content", [b"no database" * 1000, b""])
@@ -218,7 +218,7 @@ def test_foreign_files_are_neither_restored_nor_replaced(statewright: Any, threa
 def test_failed_copies_name_the_file(folder: Path) -> None:
     (folder / "bad.db").write_bytes(b"no database" * 1000)
     with pytest.raises(DamagedDatabase, match=r"bad\.db"):
-        copy_database(Path("bad.db"), Path("copy.db"))
+        copy_database_file(Path("bad.db"), Path("copy.db"))
     SqliteSaver("good.db").close()
-    with pytest.raises(StorageUnavailable, match="Nothing was changed"):
-        copy_database(Path("good.db"), Path("no/copy.db"))
+    with pytest.raises(StorageUnavailable, match=r"no/copy\.db cannot be used"):
+        copy_database_file(Path("good.db"), Path("no/copy.db"))

@@ -16,7 +16,7 @@ import pytest
 from statewright import START, StateGraph
 from statewright.cache import CacheKey
 from statewright.checkpoint import BranchKey, LeaseRequest, Pending, PrunePolicy
-from statewright.cli.db.files import copy_database
+from statewright.cli.db.files import copy_database_file
 from statewright.cli.db.newer_work import FUTURE, find_newer_work
 from statewright.cli.threads.transfer import transfer_thread
 from statewright.futures import resolve
@@ -51,7 +51,7 @@ def saver(tmp_path: Path) -> Iterator[SqliteSaver]:
 
 def back_up(saver: SqliteSaver, name: str = "backup.db") -> Path:
     target = saver.database.path.with_name(name)
-    copy_database(saver.database.path, target)
+    copy_database_file(saver.database.path, target)
     return target
 
 
@@ -118,7 +118,7 @@ def test_changes_of_threads_and_stores_are_detected(saver: SqliteSaver, write: C
 def test_an_old_thread_is_detected_despite_a_newer_backup(saver: SqliteSaver) -> None:
     app(saver).invoke({}, thread_id="t")
     back_up(saver)
-    copy_database(saver.database.path, older := saver.database.path.with_name("older.db"))
+    copy_database_file(saver.database.path, older := saver.database.path.with_name("older.db"))
     with SqliteSaver(older, key=b"k" * 32) as older_saver:
         resolve(older_saver.copy_thread("t", "copy"))
         resolve(older_saver.delete_thread("t"))
@@ -205,7 +205,7 @@ def test_a_database_in_an_older_format_is_compared(tmp_path: Path, name: str) ->
     content = (RECORDED / name).read_bytes()
     path, backup = tmp_path / "old.db", tmp_path / "backup.db"
     path.write_bytes(gzip.decompress(content) if name.endswith(".gz") else content)
-    copy_database(path, backup)
+    copy_database_file(path, backup)
     SqliteSaver(backup).close()  # upgrades it to the current format
     assert find_newer_work(path, backup) is None
     with closing(sqlite3.connect(backup)) as connection, connection:

@@ -32,7 +32,7 @@ def test_input_in_several_forms(statewright: Any, flow: Path, values: list[str])
 def test_a_waiting_run_prints_its_state_and_questions_and_exits_with_3(statewright: Any, flow: Path) -> None:
     result = statewright("run", "flow.py:asking", "-i", "n=1")
     assert (result.code, json.loads(result.out)) == (3, {"n": 1})
-    assert result.err.startswith("The run is waiting for answers:\n")
+    assert result.err.startswith("The run is waiting for:\n")
     assert "'how many?'" in result.err
 
 
@@ -160,7 +160,8 @@ def test_a_run_in_memory_saves_nothing(statewright: Any, flow: Path) -> None:
     result = statewright("run", "flow.py", "-i", "n=3", "--database", "memory:")
     assert (result.code, json.loads(result.out)) == (0, {"n": 6})
     waiting = statewright("run", "flow.py:asking", "-i", "n=3", "--database", "memory:")
-    assert (waiting.code, len(waiting.err.splitlines())) == (3, 2)
+    assert (waiting.code, len(waiting.err.splitlines())) == (3, 3)
+    assert waiting.err.endswith("It was not saved, so it cannot be continued.\n")
     assert not (flow.parent / ".statewright").exists()
 
 

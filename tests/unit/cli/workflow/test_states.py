@@ -85,14 +85,27 @@ def test_a_waiting_run_prints_its_result_and_the_next_command(statewright: Any, 
     ended = statewright("run", "flow.yaml", "--script", "script.json", "--thread", "t")
     assert (ended.code, ended.out) == (3, '{"bad": "b.py"}\n')
     assert "statewright resume t flow.yaml --answer TEXT --script script.json" in ended.err
+    assert statewright(*RUN[:-3], "--thread", "u", "--json").err == ended.err.replace(" t ", " u ").replace(
+        " t\n", " u\n"
+    )
+
+
+def test_a_run_that_waits_before_its_first_state_has_no_result(statewright: Any, flow: Path) -> None:
+    Path("flow.yaml").write_text(FLOW.replace("{id: plan,", "{id: plan, interrupt_before: true,"), encoding="utf-8")
+    waiting = statewright("run", "flow.yaml", "--script", "script.json", "--database", "memory:")
+    assert (waiting.code, waiting.out) == (3, "")
+    assert waiting.err.splitlines() == [
+        "The run is waiting before plan.",
+        "It was not saved, so it cannot be continued.",
+    ]
 
 
 def test_hints_about_a_workflow_are_printed_for_users(
     statewright: Any, flow: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("statewright.cli.workflow.follow.is_interactive", lambda: True)
+    monkeypatch.setattr("statewright.cli.workflow.run_output.is_interactive", lambda: True)
     waiting = statewright("run", "flow.yaml", "--script", "script.json", "--thread", "t", "--database", "other.db")
-    assert "Inspect it with: statewright threads show t --database other.db" in waiting.err
+    assert "Inspect it with:\n  statewright threads show t --database other.db\n" in waiting.err
     assert "statewright resume t flow.yaml --script script.json --database other.db" in waiting.err
     failed = statewright("run", "flow.yaml", "--thread", "u")
     assert (failed.code, "Once that is fixed, continue with:" in failed.err) == (1, True)

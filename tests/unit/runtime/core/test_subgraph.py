@@ -239,22 +239,22 @@ def test_a_call_without_a_key_is_never_a_retry(scope_in: Any, make: Any) -> None
 
 def test_two_running_calls_in_one_namespace_are_refused(scope_in: Any) -> None:
     scope = scope_in()
-    take_namespace(scope.copy(), "a")
-    take_namespace(scope.copy(), "a:key")
+    take_namespace(scope.pinned_copy(), "a")
+    take_namespace(scope.pinned_copy(), "a:key")
 
     with pytest.raises(NamespaceBusy) as caught:
-        take_namespace(scope.copy(), "a")
+        take_namespace(scope.pinned_copy(), "a")
     assert caught.value.namespace == "a"
 
 
 def test_a_call_of_an_abandoned_attempt_loses_its_namespace(scope_in: Any) -> None:
     scope = scope_in()
     scope.begin_attempt(Attempt(1, FakeClock()))
-    first = scope.copy()
+    first = scope.pinned_copy()
     take_namespace(first, "a")
     scope.attempt.abandoned = True
     scope.begin_attempt(Attempt(2, FakeClock()))
-    second = scope.copy()
+    second = scope.pinned_copy()
     take_namespace(second, "a")
 
     callers = scope.run.thread_memory_callers
