@@ -316,6 +316,12 @@ class KeepsNoLog(InMemorySaver):
         return []
 
 
+class DropsEventsWithTheirNamespace(InMemorySaver):
+    def events(self, thread_id: str, **options: Any) -> list[Any]:
+        namespaces = self.namespaces(thread_id)
+        return [event for event in super().events(thread_id, **options) if event.namespace in namespaces]
+
+
 class ForgetsRequests(InMemorySaver):
     def want(self, thread_id: str, what: str) -> Any:
         return self.lease(thread_id)
@@ -415,6 +421,7 @@ BROKEN_SAVERS: dict[type[InMemorySaver], str] = {
     NeverExpires: "test_an_expired_lease_is_taken_over_with_a_higher_epoch",
     ForgetsRequests: "test_a_holder_learns_of_requests_when_it_renews_its_lease",
     LeavesThreadsOfRejectedWrites: "test_a_refused_first_write_leaves_no_thread_behind",
+    DropsEventsWithTheirNamespace: "test_the_events_of_deleted_namespaces_are_kept",
     KeepsNoLog: "test_events_are_numbered_by_run_and_written_with_their_commit",
     NeverEmpty: "test_a_new_saver_is_empty",
     LoadsNothing: "test_the_head_is_the_last_commit",
