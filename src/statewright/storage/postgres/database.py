@@ -32,7 +32,7 @@ from statewright.storage.locations import checked_schema, is_postgres_url, parse
 from statewright.storage.postgres.bell import PostgresBell
 from statewright.storage.postgres.connection import ConnectionLost, IntegrityError, Session
 from statewright.storage.postgres.faults import ConnInfo, parse_url, translate_error
-from statewright.storage.postgres.migrate import has_schema, prepare_schema
+from statewright.storage.postgres.migrate import has_schema, prepare_schema, read_version
 from statewright.storage.postgres.readers import Readers
 from statewright.storage.postgres.replica import Replica, ReplicaUnavailable
 from statewright.storage.postgres.writer import IDLE_LIMIT, MAX_ATTEMPTS, PATIENCE, SessionWriter
@@ -130,13 +130,14 @@ class PostgresDatabase(GroupCommitDatabase):
     @staticmethod
     def has_schema(url: str, *, schema: str | None = None, prepare: bool = True) -> bool:
         """Return whether the tables exist. Nothing is created. Raises StorageUnavailable."""
-        conninfo = parse_url(url)
-        with _translating_errors_of(conninfo.shown):
-            session = Session(conninfo.text.encode(), schema=schema, prepare=prepare, timeout=CONNECT_TIMEOUT)
-            try:
-                return has_schema(session, schema)
-            finally:
-                session.close()
+        with _session_to_inspect(url, schema, prepare) as session:
+            return has_schema(session, schema)
+
+    @staticmethod
+    def schema_version(url: str, *, schema: str | None = None, prepare: bool = True) -> int:
+        """Return the version of the schema, 0 if there are no tables. Nothing is created. Raises StorageUnavailable."""
+        with _session_to_inspect(url, schema, prepare) as session:
+            return read_version(session, schema)
 
     # -- sessions
 
@@ -292,3 +293,15 @@ def _translating_errors_of(location: str) -> Generator[None]:
         if storage_error is None:
             raise
         raise storage_error from error
+
+
+@contextmanager
+def _session_to_inspect(url: str, schema: str | None, prepare: bool) -> Generator[Session]:
+    """Open a session that creates nothing, for as long as the block runs."""
+    conninfo = parse_url(url)
+    with _translating_errors_of(conninfo.shown):
+        session = Session(conninfo.text.encode(), schema=schema, prepare=prepare, timeout=CONNECT_TIMEOUT)
+        try:
+            yield session
+        finally:
+            session.close()
