@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tests.unit.deploy.deploy_files import (
     DEPLOY,
+    GUIDE,
     KUBERNETES,
     Resource,
     containers,
@@ -37,6 +39,7 @@ REQUIRED = {
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 DEPLOYMENTS = ["statewright-server", "statewright-worker"]
 USER = 10001
+needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 
 
 def field(item: Any, path: str) -> Any:
@@ -61,6 +64,14 @@ def is_selected(labels: Mapping[str, str], selector: Mapping[str, Any]) -> bool:
     return selector.get("matchLabels", {}).items() <= labels.items() and all(
         labels.get(expression["key"]) in expression["values"] for expression in expressions
     )
+
+
+def build(folder: Path) -> Sequence[Resource]:
+    """Return the resources that kustomize builds from a folder."""
+    command = ["kubectl", "kustomize", str(folder)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return list(yaml.safe_load_all(result.stdout))
 
 
 # -- structure
@@ -102,7 +113,7 @@ def test_the_migration_and_the_servers_have_the_same_image() -> None:
     assert {container["image"] for container in containers().values()} == {images[0][0]["name"]}
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+@needs_kubectl
 @pytest.mark.parametrize("components", [(), ("autoscaling", "monitoring")])
 def test_kustomize_builds_all_resources(tmp_path: Path, components: tuple[str, ...]) -> None:
     shutil.copytree(DEPLOY, tmp_path / "deploy")
@@ -114,11 +125,7 @@ def test_kustomize_builds_all_resources(tmp_path: Path, components: tuple[str, .
         assert f"#   - {component} " in text
         text = text.replace(f"#   - {component} ", f"  - {component} ")
     root.write_text(text, encoding="utf-8")
-    command = ["kubectl", "kustomize", str(root.parent)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    (tmp_path / "built.yaml").write_text(result.stdout, encoding="utf-8")
-    built = load(tmp_path / "built.yaml")
+    built = build(root.parent)
     kinds = [item["kind"] for item in built]
     assert kinds.count("Deployment") == 2
     assert ("ScaledObject" in kinds, "PodMonitor" in kinds) == (bool(components), bool(components))
@@ -132,6 +139,21 @@ def test_kustomize_builds_all_resources(tmp_path: Path, components: tuple[str, .
             assert volume["configMap"]["name"] == project["metadata"]["name"]
             is_scaled = bool(components) and item["metadata"]["name"] == "statewright-worker"
             assert ("replicas" in item["spec"]) is not is_scaled
+
+
+@needs_kubectl
+def test_the_patch_in_the_guide_removes_the_project_from_all_pods(tmp_path: Path) -> None:
+    (patch,) = re.findall(r"^patches:\n(?: .*\n)+", GUIDE.read_text(encoding="utf-8"), re.M)
+    shutil.copytree(DEPLOY, tmp_path / "deploy")
+    root = tmp_path / "deploy/kubernetes/kustomization.yaml"
+    text = root.read_text(encoding="utf-8").replace("  - ../project\n", "")
+    root.write_text(text + patch, encoding="utf-8")
+    built = [item for item in build(root.parent) if item["kind"] in ("Deployment", "ConfigMap")]
+    assert [item["kind"] for item in built] == ["Deployment", "Deployment"]
+    for item in built:
+        pod = item["spec"]["template"]["spec"]
+        assert {volume["name"] for volume in pod["volumes"]} == {"database-ca", "temporary"}
+        assert {mount["name"] for mount in pod["containers"][0]["volumeMounts"]} == {"database-ca", "temporary"}
 
 
 # -- references

@@ -98,6 +98,14 @@ def test_every_metric_in_the_guide_is_reported(samples: dict[str, list[dict[str,
     assert names - known == set()
 
 
+def test_the_guide_names_the_thresholds_of_the_alerts() -> None:
+    guide = GUIDE.read_text(encoding="utf-8")
+    for rule in rules():
+        (row,) = re.findall(rf"^\| `{rule['alert']}` \|.*$", guide, re.M)
+        for number in re.findall(r"[<>] (\d+)$", rule["expr"]):
+            assert re.search(rf"\b{number}\b", row), row
+
+
 def test_every_alert_says_what_it_means_and_how_urgent_it_is() -> None:
     names = [rule["alert"] for rule in rules()]
     assert len(names) == len(set(names)) > 5
@@ -105,7 +113,6 @@ def test_every_alert_says_what_it_means_and_how_urgent_it_is() -> None:
         assert rule["labels"]["severity"] in ("warning", "critical")
         assert rule["annotations"]["summary"].endswith(".")
         assert re.fullmatch(r"\d+m", rule["for"])
-        assert f"`{rule['alert']}`" in GUIDE.read_text(encoding="utf-8")
 
 
 def test_the_operator_of_prometheus_gets_the_same_alerts() -> None:
