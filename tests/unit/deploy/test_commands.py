@@ -19,7 +19,6 @@ TEXTS = texts()
 CALLS = [(path, tuple(call)) for path, text in TEXTS.items() for call in calls_in_text(text)]
 OF_COMPOSE = {"POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD"}
 """Variables of the image of Postgres."""
-NAMED_BY_USERS = {"STATEWRIGHT_IMAGE"}
 
 
 @pytest.mark.parametrize("place", COMMANDS)
@@ -67,7 +66,7 @@ def test_every_variable_is_read_by_statewright_or_by_the_library_of_postgres() -
         names = set(re.findall(r"\b(?:STATEWRIGHT_|PG)[A-Z_]+\b", text)) | set(
             re.findall(r"\bPOSTGRES_[A-Z_]+\b", text)
         )
-        assert names - of_statewright - of_postgres - OF_COMPOSE - NAMED_BY_USERS == set(), path
+        assert names - of_statewright - of_postgres - OF_COMPOSE == set(), path
 
 
 def test_every_address_of_a_database_is_valid() -> None:
