@@ -64,9 +64,15 @@ class Installation:
         return {"PATH": os.environ.get("PATH", ""), "HOME": str(self.folder), "PYTHONWARNINGS": "error", **variables}
 
 
-def install(wheel: Path, extras: Iterable[str], folder: Path) -> Installation:
-    """Create an environment with a wheel, some of its extras, and the distributions that they require."""
-    venv.create(folder, symlinks=True, with_pip=False)
+def install(wheel: Path, extras: Iterable[str], folder: Path, python: Path | None = None) -> Installation:
+    """Create an environment with a wheel, some of its extras, and the distributions that they require.
+
+    By default it has the Python of the tests. `python` is another one of the same version.
+    """
+    if python is None:
+        venv.create(folder, symlinks=True, with_pip=False)
+    else:
+        subprocess.run([python, "-m", "venv", "--symlinks", "--without-pip", folder], check=True, capture_output=True)
     installation = Installation(folder)
     (packages,) = folder.glob("lib/python*/site-packages")
     _link(required_distributions(_requirements_in(wheel), frozenset(extras)), packages)

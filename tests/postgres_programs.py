@@ -40,7 +40,7 @@ def _programs() -> Path:
     assert package is not None
     assert package.origin is not None
     programs = Path(package.origin).parent / "pginstall"
-    if os.getuid() != 0 or _is_open_to_all(programs):
+    if os.getuid() != 0 or is_open_to_all(programs):
         return programs / "bin"
     copy = Path(tempfile.gettempdir()) / f"postgres-programs-{programs.stat().st_mtime_ns}"
     if not copy.exists():
@@ -52,7 +52,7 @@ def _programs() -> Path:
     return copy / "bin"
 
 
-def _is_open_to_all(path: Path) -> bool:
+def is_open_to_all(path: Path) -> bool:
     return all(parent.stat().st_mode & 0o005 == 0o005 for parent in (path, *path.parents))
 
 

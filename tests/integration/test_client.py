@@ -277,5 +277,6 @@ def test_an_interrupted_async_stream_continues_after_the_last_event(client: Clie
 
 def test_the_client_reads_health_readiness_and_metrics(client: Client) -> None:
     assert client.health().is_well
+    assert client.live()
     assert client.ready()
     assert isinstance(client.metrics(), str)

@@ -56,7 +56,13 @@ def test_the_bare_package_runs_graphs_and_their_threads(installed: Install, fold
     bare = installed()
     result = bare.run("statewright", "init", "hello", cwd=folder)
     assert result.returncode == 0, result.stderr
-    further = (("check", "hello/graph.py"), ("draw", "hello/graph.py"), ("db", "check"), ("schema", "states"))
+    further = (
+        ("check", "hello/graph.py"),
+        ("draw", "hello/graph.py"),
+        ("db", "check"),
+        ("db", "migrate"),
+        ("schema", "states"),
+    )
     more = further if FULL else ()
     for command in (("run", "hello/graph.py", "--input", "name=Ada"), ("threads", "ls"), *more):
         result = bare.run("statewright", *command, cwd=folder)

@@ -59,8 +59,9 @@ COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
         },
     ),
     "db": CommandGroup(
-        "Check, copy, back up, restore and shrink the database.",
+        "Migrate, check, copy, back up, restore and shrink the database.",
         {
+            "migrate": CommandEntry("db.migrate:migrate", "Create the tables, or migrate them to this version."),
             "check": CommandEntry("db.check:check", "Check that the database is intact."),
             "copy": CommandEntry("db.copy:copy", "Copy everything to another database, e.g. on Postgres."),
             "backup": CommandEntry("db.backup:backup", "Copy the database file, even while it is in use."),

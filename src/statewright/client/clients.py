@@ -84,6 +84,11 @@ class BaseClient(Namespace[F], ABC, Generic[F, Transport]):
         return Call(method="GET", path="/health", read=Health.from_json, accepted=(503,))
 
     @request
+    def live(self) -> Call[bool]:
+        """Return False if a step blocks the process of the server."""
+        return Call(method="GET", path="/live", read=lambda answer: answer["status"] == "live", accepted=(503,))
+
+    @request
     def ready(self) -> Call[bool]:
         """Return True if the service accepts requests."""
         return Call(method="GET", path="/ready", read=lambda answer: answer["status"] == "ready", accepted=(503,))

@@ -140,6 +140,12 @@ class Checks(BaseModel):
 HEALTH: Final = Representation(access.Health, "Health", {"checks": Checks})
 
 
+class Liveness(BaseModel):
+    """Whether the process works, whatever the state of its database."""
+
+    status: Literal["live", "stuck"]
+
+
 class Readiness(BaseModel):
     """Whether the server accepts requests."""
 

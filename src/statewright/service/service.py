@@ -213,6 +213,13 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
+    async def responds(self, seconds: float) -> bool:
+        """Return whether the event loop that advances runs answers within `seconds`. The database is not asked.
+
+        It does not answer while a coroutine of a node blocks it, and neither renews the leases of this process then.
+        """
+        return await self._thread.responds(seconds)
+
     async def check(self) -> None:
         """Raise StorageError if the ledger cannot be read."""
         await aresolve(self.context.ledger.find(Run, limit=1))

@@ -82,6 +82,19 @@ def has_tables(location: PostgresUrl) -> bool:
     return PostgresDatabase.is_initialized(location.url, schema=location.schema, prepare=location.prepare)
 
 
+def schema_versions(location: PostgresUrl) -> tuple[int, int]:
+    """Return the version of the schema of a Postgres database, and the one that this version of Statewright uses.
+
+    The former is 0 if there are no tables. Nothing is created. Raises StorageUnavailable if the server cannot be
+    reached.
+    """
+    from statewright.storage.postgres import PostgresDatabase
+    from statewright.storage.postgres.migrate import VERSION
+
+    stored = PostgresDatabase.schema_version(location.url, schema=location.schema, prepare=location.prepare)
+    return stored, VERSION
+
+
 def _parsed(location: AnyLocation) -> Path | PostgresUrl:
     return location if isinstance(location, PostgresUrl) else parse_location(location)
 

@@ -15,7 +15,8 @@ from statewright.cli.serve.server import ServerLocation, open_service
 from statewright.project import Project
 from statewright.service import Catalog, ServiceSettings
 from statewright.storage.locations import parse_postgres_url
-from statewright.storage.open import has_tables, open_database
+from statewright.storage.open import has_tables, open_database, schema_versions
+from statewright.storage.postgres import migrate
 
 PASSWORD = "geheim"
 ANSWER = ("resume", "t", "flow.py:asking", "--answer", "7")
@@ -140,6 +141,27 @@ def test_the_server_is_checked(call: Command, thread: str, url: str) -> None:
     damaged = call("db", "check")
     assert (damaged.code, "thread 't', branch 'main'" in damaged.err) == (1, True)
     assert "pg_restore" in damaged.err
+
+
+def test_a_schema_is_created_checked_and_migrated(call: Command, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = parse_postgres_url(url)
+    missing = call("db", "migrate", "--check")
+    assert (missing.code, "no tables of Statewright" in missing.err, has_tables(shown)) == (1, True, False)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(migrate, "VERSION", 1)
+        assert call("db", "migrate").out == f"Created the tables of {shown} (format 1).\n"
+    old = call("db", "migrate", "--check")
+    assert (old.code, f"has format 1, and this version of Statewright uses format {migrate.VERSION}" in old.err) == (
+        1,
+        True,
+    )
+    assert schema_versions(shown) == (1, migrate.VERSION)
+    assert call("db", "migrate").out == f"Migrated {shown} from format 1 to format {migrate.VERSION}.\n"
+    for option in ((), ("--check",)):
+        assert call("db", "migrate", *option).out == f"{shown} is up to date (format {migrate.VERSION}).\n"
+    execute(shared_url(), f"UPDATE {shown.schema}.statewright_schema SET version = 99")
+    newer = call("db", "migrate", "--check")
+    assert (newer.code, "SW-newer-format" in newer.err) == (1, True)
 
 
 def test_an_encrypted_server_needs_the_key(call: Command, folder: Path) -> None:

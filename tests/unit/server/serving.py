@@ -115,7 +115,11 @@ class Api:
 
     async def call(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Send a request, and check the response against the document."""
-        path = path if path.startswith(("/api/", "/v1/", "/health", "/ready", "/metrics", "/openapi")) else BASE + path
+        path = (
+            path
+            if path.startswith(("/api/", "/v1/", "/health", "/live", "/ready", "/metrics", "/openapi"))
+            else BASE + path
+        )
         options["headers"] = {**self.headers, **options.get("headers", {})}
         response = await self.client.request(method, path, **options)
         media = response.headers.get("content-type", "").partition(";")[0]

@@ -87,7 +87,7 @@ def _check_has_tables(location: PostgresUrl) -> None:
         raise UsageError(
             f"Database {str(location)!r} has no tables of Statewright in its "
             f"{f'schema {location.schema!r}' if location.schema is not None else 'default schema'}. Create them with "
-            f"`statewright run FILE.py --database URL`, or specify another database."
+            f"`statewright db migrate --database URL`, or specify another database."
         )
 
 

@@ -1,4 +1,6 @@
-"""The optional endpoint of a worker for probes and metrics: `/health`, `/ready` and `/metrics`."""
+"""The optional endpoint of a worker for probes and metrics: `/health`, `/live`, `/ready`
+and `/metrics`.
+"""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class WorkerOptions(ServerDatabaseOptions):
             metavar="N",
             min=0,
             max=65535,
-            help="Answer /health, /ready and /metrics on this port; 0 picks a free one.",
+            help="Answer /health, /live, /ready and /metrics on this port; 0 picks a free one.",
         ),
     ] = None
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address of --port.")] = DEFAULT_HOST

@@ -1,8 +1,9 @@
-"""Routes for health, readiness and metrics; only metrics may require a key."""
+"""Routes for health, liveness, readiness and metrics; only metrics may require a key."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import PlainTextResponse
@@ -11,14 +12,18 @@ from statewright.errors import StatewrightError
 from statewright.server.context.server_context import ServerContext, server_context_of
 from statewright.server.http.encode import JsonResponse
 from statewright.server.http.route import StrictRoute, describe
-from statewright.server.resources import HEALTH, Readiness
+from statewright.server.resources import HEALTH, Liveness, Readiness
 from statewright.service.access import METRICS
 
 router = APIRouter(route_class=StrictRoute, tags=["health"])
 _HEALTHY = {"model": HEALTH.model, "description": "All checks pass."}
 _UNHEALTHY = {"model": HEALTH.model, "description": "At least one check fails."}
+_LIVE = {"model": Liveness, "description": "The process works."}
+_STUCK = {"model": Liveness, "description": "A step blocks the event loop of the process."}
 _READY = {"model": Readiness, "description": "The server accepts requests."}
 _NOT_READY = {"model": Readiness, "description": "The server is starting or stopping."}
+LIVE_TIMEOUT: Final = 5.0
+"""Seconds for the event loop of the service to answer."""
 
 
 @router.get("/health", **describe("Check the health of the service.", raw_responses={200: _HEALTHY, 503: _UNHEALTHY}))
@@ -39,6 +44,14 @@ async def _check_database(context: ServerContext) -> str:
     except StatewrightError:
         return "failing"
     return "ok"
+
+
+@router.get("/live", **describe("Check whether the process works.", raw_responses={200: _LIVE, 503: _STUCK}))
+async def live(request: Request) -> Response:
+    """For supervisors, which restart a process that is not live. So it does not depend on the database: a restart would
+    not bring that back, but abort the steps of all runs."""
+    is_live = await server_context_of(request).service.responds(LIVE_TIMEOUT)
+    return JsonResponse({"status": "live" if is_live else "stuck"}, 200 if is_live else 503)
 
 
 @router.get(

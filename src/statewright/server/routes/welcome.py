@@ -16,6 +16,7 @@ router = APIRouter()
 _LINKS: Final = {
     "openapi": ("/openapi.json", "OpenAPI document of the API"),
     "health": ("/health", "Health of the service"),
+    "live": ("/live", "Liveness of the process"),
     "ready": ("/ready", "Readiness of the server"),
 }
 _STYLE: Final = (

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 logger = logging.getLogger("statewright.service")
@@ -40,6 +41,20 @@ class LoopThread:
         """Run a coroutine on the thread, and return the future of its result."""
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def responds(self, seconds: float) -> bool:
+        """Return whether the event loop calls a function within `seconds`. A thread that is not running has none to
+        call, and counts as responsive.
+        """
+        loop = self._loop
+        if loop is None:
+            return True
+        reply: Future[None] = Future()
+        with suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(reply.set_result, None)
+        # Not `wait_for`, which would cancel the reply, and a later call of `set_result` would fail.
+        done, _ = await asyncio.wait([asyncio.wrap_future(reply)], timeout=seconds)
+        return bool(done) or self._loop is not loop
 
     def stop(self, seconds: float | None = None) -> None:
         """Cancel all tasks, and wait until the thread ends, but at most `seconds` (`CANCEL_TIMEOUT` by default).

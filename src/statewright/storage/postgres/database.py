@@ -34,7 +34,7 @@ from statewright.storage.locations import checked_schema, is_postgres_url, parse
 from statewright.storage.postgres.bell import PostgresBell
 from statewright.storage.postgres.connection import ConnectionLost, IntegrityError, Session
 from statewright.storage.postgres.faults import ConnInfo, parse_url, translate_error
-from statewright.storage.postgres.migrate import has_schema, prepare_schema
+from statewright.storage.postgres.migrate import has_schema, prepare_schema, read_version
 from statewright.storage.postgres.readers import Readers
 from statewright.storage.postgres.replica import Replica, ReplicaUnavailable
 from statewright.storage.postgres.writer import IDLE_LIMIT, MAX_ATTEMPTS, PATIENCE, SessionWriter
@@ -129,17 +129,15 @@ class PostgresDatabase(GroupCommitDatabase):
     def is_initialized(url: str, *, schema: str | None = None, prepare: bool | None = None) -> bool:
         """Return whether the tables exist. Nothing is created. Raises StorageUnavailable."""
         address = _read_address(url, schema, prepare, None)
-        with _translating_errors_of(address.conninfo.shown):
-            session = Session(
-                address.conninfo.text.encode(),
-                schema=address.schema,
-                prepare=address.prepare,
-                timeout=CONNECT_TIMEOUT,
-            )
-            try:
-                return has_schema(session, address.schema)
-            finally:
-                session.close()
+        with _session_to_inspect(address) as session:
+            return has_schema(session, address.schema)
+
+    @staticmethod
+    def schema_version(url: str, *, schema: str | None = None, prepare: bool | None = None) -> int:
+        """Return the version of the schema, 0 if there are no tables. Nothing is created. Raises StorageUnavailable."""
+        address = _read_address(url, schema, prepare, None)
+        with _session_to_inspect(address) as session:
+            return read_version(session, address.schema)
 
     # -- sessions
 
@@ -320,3 +318,16 @@ def _translating_errors_of(location: str) -> Generator[None]:
         if storage_error is None:
             raise
         raise storage_error from error
+
+
+@contextmanager
+def _session_to_inspect(address: _Address) -> Generator[Session]:
+    """Open a session that creates nothing, for as long as the block runs."""
+    with _translating_errors_of(address.conninfo.shown):
+        session = Session(
+            address.conninfo.text.encode(), schema=address.schema, prepare=address.prepare, timeout=CONNECT_TIMEOUT
+        )
+        try:
+            yield session
+        finally:
+            session.close()

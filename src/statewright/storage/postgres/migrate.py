@@ -53,6 +53,14 @@ def has_schema(session: Session, schema: str | None) -> bool:
     return exists
 
 
+def read_version(session: Session, schema: str | None) -> int:
+    """Return the version of the schema of the session, 0 if it has no tables of Statewright."""
+    session.begin()
+    version, _ = _read(session, schema)
+    session.commit()
+    return version
+
+
 def _exists(session: Session, schema: str | None) -> bool:
     # With its schema: transactions also search the schema `public`, which may have tables of Statewright, too.
     name = "statewright_schema" if schema is None else f'"{schema}".statewright_schema'

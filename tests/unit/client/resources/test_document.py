@@ -156,6 +156,7 @@ ACCESS: Calls = [
     lambda c: c.queues.set("q", max_running=1, starts_per_minute=2),
     lambda c: c.queues.remove("q"),
     lambda c: c.health(),
+    lambda c: c.live(),
     lambda c: c.ready(),
     lambda c: c.metrics(),
 ]

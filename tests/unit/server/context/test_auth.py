@@ -12,7 +12,7 @@ from statewright.service.access import OPERATOR_SCOPES, SCOPES
 
 WORKSPACE_SCOPES = [scope for scope in SCOPES if scope not in OPERATOR_SCOPES]
 """The scopes that the owner of a workspace can give to keys."""
-PUBLIC = {"/health", "/ready"}
+PUBLIC = {"/health", "/live", "/ready"}
 
 
 def operations(api: Api) -> list[tuple[str, str, dict[str, Any]]]:

@@ -1,16 +1,24 @@
-"""Health, readiness and metrics."""
+"""Health, liveness, readiness and metrics."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
+from typing import TypedDict
 
+import pytest
 from tests.unit.server.serving import LEAD, catalog, serving
 
+from statewright import START, StateGraph
 from statewright.checkpoint import InMemorySaver
 from statewright.errors import StorageFull, StorageUnavailable
 from statewright.observe import Metrics
-from statewright.runs import InMemoryLedger
-from statewright.service import Service
+from statewright.runs import DEFAULT_WORKSPACE, InMemoryLedger
+from statewright.server.routes import health
+from statewright.service import Catalog, Service
+
+SECONDS = 600.0
+"""How long a step waits at most for its test."""
 
 
 class UnavailableLedger(InMemoryLedger):
@@ -47,6 +55,57 @@ def test_an_unavailable_database_is_reported_and_requests_are_answered_with_503(
             assert refused.headers["retry-after"] == "1"
             ledger.is_unavailable = False
             assert (await api.call("GET", "/health")).status_code == 200
+
+    asyncio.run(run())
+
+
+def test_liveness_does_not_depend_on_the_database():
+    async def run() -> None:
+        ledger = UnavailableLedger()
+        async with serving(service=Service(catalog(), ledger=ledger, saver=InMemorySaver())) as api:
+            ledger.is_unavailable = True
+            assert (await api.call("GET", "/health")).status_code == 503
+            response = await api.call("GET", "/live")
+            assert (response.status_code, response.json()) == (200, {"status": "live"})
+            ledger.is_unavailable = False
+
+    asyncio.run(run())
+
+
+class State(TypedDict, total=False):
+    n: int
+
+
+def test_a_process_is_not_live_while_a_step_blocks_its_event_loop(monkeypatch: pytest.MonkeyPatch):
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    async def block(state: State) -> State:
+        has_begun.set()
+        may_end.wait(SECONDS)  # no `await`: the event loop stands still
+        return {"n": 1}
+
+    async def run() -> None:
+        served = Catalog()
+        served.serve("blocking", StateGraph(State).add_node("block", block).add_edge(START, "block"))
+        async with serving(service=Service(served)) as api:
+            started = await api.post("/workflow-runs", {"graph": "blocking", "input": {}}, 201)
+            assert await asyncio.to_thread(has_begun.wait, SECONDS)
+            with monkeypatch.context() as patch:
+                patch.setattr(health, "LIVE_TIMEOUT", 0.05)
+                response = await api.call("GET", "/live")
+            assert (response.status_code, response.json()) == (503, {"status": "stuck"})
+            may_end.set()
+            assert (await api.service.wait(DEFAULT_WORKSPACE, started["id"], seconds=SECONDS)).output == {"n": 1}
+            assert (await api.call("GET", "/live")).json() == {"status": "live"}
+
+    asyncio.run(run())
+
+
+def test_a_process_that_advances_no_runs_any_more_is_still_live():
+    async def run() -> None:
+        async with serving() as api:
+            await api.service.stop()
+            assert (await api.call("GET", "/live")).status_code == 200
 
     asyncio.run(run())
 

@@ -22,7 +22,7 @@ def test_a_browser_gets_a_page_with_valid_links(path: str, auth: str) -> None:
             assert response.status_code == 200
             assert response.headers["content-type"] == "text/html; charset=utf-8"
             links = re.findall(r'href="([^"]*)"', response.text)
-            assert links == ["/openapi.json", "/health", "/ready"]
+            assert links == ["/openapi.json", "/health", "/live", "/ready"]
             for link in links:
                 assert (await api.client.get(link)).status_code == 200
             assert "statewright runs start GRAPH" in response.text

@@ -110,3 +110,31 @@ def test_a_thread_can_be_stopped_repeatedly_and_started_again(thread: LoopThread
         assert thread.submit(current_thread_name()).result(600) == "a-loop"
         thread.stop()
         thread.stop()
+
+
+def test_a_blocked_thread_does_not_respond_and_recovers(thread: LoopThread) -> None:
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    async def block() -> None:
+        has_begun.set()
+        may_end.wait(600)
+
+    async def ask() -> None:
+        assert await thread.responds(600)
+        blocked = thread.submit(block())
+        assert has_begun.wait(600)
+        assert not await thread.responds(0.01)
+        may_end.set()
+        await asyncio.wrap_future(blocked)
+        assert await thread.responds(600)
+
+    thread.start()
+    asyncio.run(ask())
+    thread.stop()
+
+
+def test_a_thread_that_is_not_running_counts_as_responsive(thread: LoopThread) -> None:
+    assert asyncio.run(thread.responds(600))
+    thread.start()
+    thread.stop()
+    assert asyncio.run(thread.responds(600))
