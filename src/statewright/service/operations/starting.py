@@ -252,7 +252,13 @@ def size_of(value: Any) -> int:
 def check_start(request: StartRun, settings: ServiceSettings) -> None:
     """Raise InvalidRequest or PayloadTooLarge for a request that is invalid whatever its graph is."""
     validate_choice(request.on_busy, "onBusy", ON_BUSY)
-    for name, value in (("idempotencyKey", request.idempotency_key), ("threadId", request.thread_id)):
+    names = {
+        "idempotencyKey": request.idempotency_key,
+        "threadId": request.thread_id,
+        "concurrencyKey": request.concurrency_key,
+        "sequence": request.sequence,
+    }
+    for name, value in names.items():
         if value is not None and not 1 <= len(value) <= _MAX_KEY_LENGTH:
             raise InvalidRequest(f"{name} must have 1 to {_MAX_KEY_LENGTH} characters; it has {len(value)}.")
     if len(request.tags) > MAX_LABELS:
@@ -260,6 +266,9 @@ def check_start(request: StartRun, settings: ServiceSettings) -> None:
     for tag in request.tags:
         if not 1 <= len(tag) <= _MAX_TAG_LENGTH:
             raise InvalidRequest(f"A tag must have 1 to {_MAX_TAG_LENGTH} characters; one has {len(tag)}.")
+    for name in request.metadata:
+        if len(name) > _MAX_TAG_LENGTH:
+            raise InvalidRequest(f"A name in metadata may have {_MAX_TAG_LENGTH} characters; one has {len(name)}.")
     if request.after is not None and request.after.tzinfo is None:
         raise InvalidRequest(f"after={request.after} has no time zone. Add one, such as +00:00.")
     if request.timeout is not None and not 0 < request.timeout <= _MAX_TIMEOUT:

@@ -107,6 +107,8 @@ class PostgresBell:
             self._thread.start()
 
     def _wake(self) -> None:
+        if self._thread is None:  # closed before it was used
+            return
         with suppress(OSError):  # the buffer is full, so the thread will wake anyway; or the bell was closed
             self._wake_writer.send(b"!")
 

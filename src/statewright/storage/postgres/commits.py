@@ -18,6 +18,7 @@ the checkpoints were compacted, the function refuses, and the transaction is rep
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from statewright.checkpoint import BranchKey, Commit, JournalKey, Lease, LeaseRequest, Pending, is_holder_gone
@@ -27,6 +28,7 @@ from statewright.clock import instant_of, microseconds
 from statewright.errors import (
     CheckpointConflict,
     CheckpointNotFound,
+    DamagedDatabase,
     JournalConflict,
     LeaseLost,
     StorageError,
@@ -263,7 +265,9 @@ class PostgresWriter(Writer):
         """Return the id of the checkpoint with a row id, for an error. It is read in a transaction of its own."""
         # The failed transaction holds the lock of the thread. Those that wait for it may have all sessions of a pooler.
         self._database.roll_back_failed()
-        return self._database.query(lambda connection: self._reader(connection).id_at(int(row_id)))
+        with suppress(DamagedDatabase):  # the thread was deleted after the transaction
+            return self._database.query(lambda connection: self._reader(connection).id_at(int(row_id)))
+        return None
 
 
 class _CallRemoval:

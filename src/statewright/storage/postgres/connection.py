@@ -19,6 +19,7 @@ in another.
 
 from __future__ import annotations
 
+import logging
 import re
 import select
 import time
@@ -36,6 +37,7 @@ from statewright.storage.postgres.values import BINARY, Parameter, decoder_of, e
 
 MAX_PREPARED: Final = 1000
 """The maximum number of prepared statements in a session. If there are more, all of them are deallocated."""
+logger = logging.getLogger("statewright.storage")
 _TOKENS: Final = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|--[^\n]*|::|(\?)|(?<![:\w]):([a-z_]+)""")
 """Matches the placeholders `?` and `:name`, and the tokens in which they are not placeholders: literals, quoted names,
 comments and casts."""
@@ -46,7 +48,11 @@ _SESSION_ENDED: Final = ("08", "57P", "25P03", "25P04")
 COMMIT: Final = "COMMIT"
 MISMATCH: Final = "SW100"
 """The SQLSTATE that the function `expect_rows` raises for a wrong number of rows."""
-_LOCK: Final = "SELECT pg_advisory_xact_lock(key) FROM unnest(?::bigint[]) AS key"
+# Advisory locks are shared by the whole database, so the schema, by its table of threads, is a part of their numbers.
+_LOCK: Final = (
+    "SELECT pg_advisory_xact_lock(key # coalesce(to_regclass('threads')::oid::bigint, 0)) "
+    "FROM unnest(?::bigint[]) AS key"
+)
 
 
 class PostgresError(Exception):
@@ -102,6 +108,13 @@ class _Query(NamedTuple):
     parameters: Sequence[Parameter]
     receive: Callable[[Rows], None] | None = None
     statement: Statement | None = None
+
+    def process(self, rows: Rows) -> None:
+        """Pass the result to the function that receives it, if there is one."""
+        if self.receive is not None:
+            self.receive(rows)
+        elif self.statement is not None and self.statement.receive is not None:
+            self.statement.receive(rows.fetchall(), rows.rowcount)
 
 
 _Key = tuple[str, tuple[int, ...]]
@@ -266,8 +279,12 @@ class Session:
     # -- transactions
 
     def begin(self, mode: str = "") -> None:
-        """Queue the statements that begin a transaction. `mode` are its options in SQL."""
-        self._queue += [_Query(f"BEGIN {mode}".strip(), ()), *self._preamble]
+        """Queue the statements that begin a transaction. `mode` are its options in SQL.
+
+        By default it is READ COMMITTED, whatever the default of the user: with another isolation level, checks after a
+        lock would not see what was committed before the lock.
+        """
+        self._queue += [_Query(f"BEGIN {mode or 'ISOLATION LEVEL READ COMMITTED'}", ()), *self._preamble]
         if len(self._prepared_names) > MAX_PREPARED:
             self._prepared_names.clear()
             self._queue.append(_Query("DEALLOCATE ALL", ()))
@@ -348,6 +365,7 @@ class Session:
         except BaseException:
             self.close()
             raise
+        received: list[tuple[_Query, Rows]] = []
         for query, outcome in zip(queries, outcomes, strict=True):
             if isinstance(outcome, PostgresError):
                 if outcome.code.startswith(_SESSION_ENDED):
@@ -358,10 +376,16 @@ class Session:
             if outcome is None:
                 self.close()
                 raise ConnectionLost("a result of the server is missing", was_sent=_commits(queries))
-            if query.receive is not None:
-                query.receive(outcome)
-            elif query.statement is not None and query.statement.receive is not None:
-                query.statement.receive(outcome.fetchall(), outcome.rowcount)
+            received.append((query, outcome))
+        is_committed = _commits(queries)
+        for query, rows in received:
+            try:
+                query.process(rows)
+            except Exception:
+                if not is_committed:
+                    raise
+                # An error would be taken for that of a transaction that was rolled back, which is repeated.
+                logger.exception("The result of a committed statement could not be processed.")
 
     def _write_query(self, query: _Query) -> _Key | None:
         """Write a statement to the send buffer of libpq. Return its key if it is prepared first; None otherwise."""

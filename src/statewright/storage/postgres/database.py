@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 from weakref import ref
 
 from statewright.clock import Clock, SystemClock
-from statewright.errors import StorageError
+from statewright.errors import InvalidConfig, StorageError
 from statewright.serde.serde import Serde
 from statewright.storage.checkpoints.head_cache import HeadCache
 from statewright.storage.database import Job
@@ -87,7 +87,9 @@ class PostgresDatabase(GroupCommitDatabase):
         self._conninfo, self.schema, self._prepare, self._replica_conninfo = address
         # Without prepared statements the address leads to a pooler, through which LISTEN does not work.
         default = self._conninfo if self._prepare else None
-        bell_conninfo = parse_url(direct_url) if direct_url is not None else default
+        bell_conninfo = _parse(direct_url) if direct_url is not None else default
+        if readers < 1:
+            raise InvalidConfig(f"readers is {readers}, but a database needs at least one session for reading.")
         self.bell = PostgresBell(bell_conninfo.text, schema=self.schema) if bell_conninfo is not None else None
         """Connects the processes that use the database; None if a pooler prevents that."""
         self.serde = serde or Serde()
@@ -300,8 +302,13 @@ def _read_address(url: str, schema: str | None, prepare: bool | None, replica_ur
         schema = location.schema if schema is None else schema
         prepare = location.prepare if prepare is None else prepare
         replica_url = location.replica_url if replica_url is None else replica_url
-    replica = parse_url(replica_url) if replica_url is not None else None
+    replica = _parse(replica_url) if replica_url is not None else None
     return _Address(parse_url(url), checked_schema(schema), prepare is not False, replica)
+
+
+def _parse(url: str) -> ConnInfo:
+    """Parse an address that has no parameters of its own; the errors are those of the main address."""
+    return parse_url(parse_postgres_url(url).url if is_postgres_url(url) else url)
 
 
 def _closed_error() -> ConnectionLost:

@@ -28,9 +28,11 @@ _DEFAULTS: Final = {
     "tcp_user_timeout": "20000",
 }
 """Default parameters of connections, which those in the address override."""
-_FULL: Final = ("53100", "53200")
+_FULL: Final = "53100"
 _LOCKED: Final = ("55P03", "40001", "40P01")
 _CANCELLED: Final = "57014"
+_UNSTORABLE: Final = ("22", "54")
+"""Classes of errors about a value that cannot be stored: characters, or a text that is too long for an index."""
 _DAMAGED: Final = ("XX001", "XX002")
 _REMEDIES: Final = {
     "25006": "Connect to the primary server, with target_session_attrs=read-write if there are several hosts.",
@@ -39,6 +41,7 @@ _REMEDIES: Final = {
     "3D000": "Create the database, or check its name in the address.",
     "42501": "Give this user permission to create and use tables in the schema.",
     "42P01": "Tables are missing: the schema was removed while it was open. Restore it, and start again.",
+    "53200": "Write less at once, or raise max_locks_per_transaction of the server.",
     "53300": "Raise max_connections of the server, lower `readers`, or use a pooler such as pgbouncer.",
 }
 """What the user can do about an error, by SQLSTATE."""
@@ -63,11 +66,12 @@ def parse_url(url: str) -> ConnInfo:
     try:
         parts = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
         if not all(port.isdecimal() for port in parts.get("port", "5432").split(",")):
-            raise ValueError(f"the port {parts['port']!r} is not a number")
-    except (psycopg.Error, ValueError) as error:
+            raise ValueError
+    except (psycopg.Error, ValueError):  # what libpq says is not repeated, because it may quote a part of the password
         raise InvalidConfig(
-            f"The address of the database is not valid: {str(error).strip()}. Write a URL such as "
-            f"postgresql://user:password@host:5432/name."
+            "The address of the database is not valid, or its port is not a number. Write a URL such as "
+            "postgresql://user:password@host:5432/name. In the user name and the password, write '@' as %40, '/' as "
+            "%2F and '%' as %25."
         ) from None
     host, name = parts.get("host", ""), parts.get("dbname") or parts.get("user", "")
     port = parts.get("port", "5432")
@@ -94,7 +98,7 @@ def translate_error(error: BaseException, location: str) -> StorageError | None:
         return StorageUnavailable(f"The database {location} cannot be used: {_on_one_line(error)}.")
     if not isinstance(error, PostgresError):
         return None
-    if error.code in _FULL:
+    if error.code == _FULL:
         return StorageFull(f"There is no space left for {location}: {error}. Nothing was written. Free some space.")
     if error.code in _LOCKED:
         return StorageLocked(
@@ -105,6 +109,8 @@ def translate_error(error: BaseException, location: str) -> StorageError | None:
             f"A statement on {location} took too long or was cancelled, perhaps while it waited for locks: {error}. "
             f"Nothing was written. Try again, or raise statement_timeout of this user."
         )
+    if error.code.startswith(_UNSTORABLE):
+        return SerdeError("a name or a value", f"{error}. Nothing was written")
     if error.code in _DAMAGED:
         return DamagedDatabase(str(error), where=location)
     remedy = _REMEDIES.get(error.code, "")

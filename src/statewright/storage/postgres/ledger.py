@@ -7,15 +7,20 @@ not while a client is slow, or frozen.
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime
+from typing import Any
 
 from statewright.clock import instant_of, microseconds
+from statewright.errors import StorageError
 from statewright.ids import new_run_id
 from statewright.runs import NextDue, Run
 from statewright.storage.database import Connection, Statement
 from statewright.storage.ledger.claim import Claimant
 from statewright.storage.ledger.ledger import DatabaseLedger
 from statewright.storage.postgres.database import PostgresDatabase
+
+logger = logging.getLogger("statewright.storage")
 
 
 class PostgresLedger(DatabaseLedger[PostgresDatabase]):
@@ -38,13 +43,16 @@ class PostgresLedger(DatabaseLedger[PostgresDatabase]):
         claims = [new_run_id() for _ in range(limit)]
         at = microseconds(now) if self.database.trusts_clocks else None
         claimed: list[Run] = []
-        connection.send(
-            Statement(
-                sql,
-                (claimant.worker_id, claims, at, *_served(claimant)),
-                receive=lambda rows, _: claimed.extend(map(table.record, rows)),
-            )
-        )
+
+        def receive(rows: list[Any], _: int) -> None:
+            for row in rows:
+                try:
+                    claimed.append(table.record(row))
+                except StorageError:  # the other runs are claimed already, so they must be returned
+                    logger.exception("A claimed run cannot be read. Delete it, or restore a copy of the database.")
+
+        parameters = (claimant.worker_id, claims, at, *_served(claimant))
+        connection.send(Statement(sql, parameters, receive=receive))
         return claimed
 
     def _next_due(self, connection: Connection, claimant: Claimant) -> NextDue:

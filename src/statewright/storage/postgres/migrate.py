@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from statewright.errors import NewerFormat, WrongEncryptionKey
+from statewright.errors import DamagedDatabase, NewerFormat, WrongEncryptionKey
 from statewright.storage.damage import report_damage
 from statewright.storage.database import Statement
 from statewright.storage.encryption import Encryptor
@@ -25,6 +25,8 @@ _KNOWN_TEXT: Final = b"statewright"
 """A text that is stored encrypted, so that a wrong key can be recognized."""
 _EXISTS: Final = "SELECT to_regclass(?) IS NOT NULL"
 _IS_NEW_SCHEMA: Final = "SELECT to_regnamespace(?) IS NULL"
+_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('statewright schema', 0))"
+"""Waits for other migrations in the database. `Session.lock` depends on a table that is created here."""
 _READ: Final = "SELECT version, key FROM statewright_schema"
 
 
@@ -69,14 +71,19 @@ def _exists(session: Session, schema: str | None) -> bool:
 
 def _read(session: Session, schema: str | None) -> tuple[int, bytes]:
     """Return the version of the schema and the encrypted known text. The version of an empty schema is 0."""
-    return session.execute(_READ).fetchone() if _exists(session, schema) else (0, b"")
+    if not _exists(session, schema):
+        return 0, b""
+    row = session.execute(_READ).fetchone()
+    if row is None:
+        raise DamagedDatabase("its table statewright_schema is empty, perhaps because a copy is still being restored")
+    return row
 
 
 def _migrate(session: Session, schema: str | None, encryptor: Encryptor) -> tuple[int, bytes]:
     """Apply the missing steps, unless another process has already done so. Return what `_read` returns afterwards."""
     while True:
         session.begin()
-        session.lock("schema", schema or "")
+        session.execute(_LOCK)
         # `IF NOT EXISTS` would need permission to create schemas even if this one exists.
         if schema is not None and session.execute(_IS_NEW_SCHEMA, (schema,)).fetchone()[0]:
             session.execute(f'CREATE SCHEMA "{schema}"')

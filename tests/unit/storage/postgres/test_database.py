@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import random
 import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.postgres_server import empty_database, execute, shared_server, shared_url
+from tests.postgres_server import empty_database, execute, new_schema_url, shared_server, shared_url
 
 from statewright.checkpoint import BranchKey, LeaseRequest
 from statewright.errors import (
+    DamagedDatabase,
     InvalidConfig,
     NewerFormat,
     SerdeError,
@@ -20,11 +22,16 @@ from statewright.errors import (
     WrongEncryptionKey,
 )
 from statewright.futures import resolve
+from statewright.runs import Insert
+from statewright.runs.bell import Ring
+from statewright.storage.database import Statement
 from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver
+from statewright.storage.postgres.bell import PostgresBell
 from statewright.storage.postgres.connection import parse
 from statewright.storage.postgres.writer import MAX_ATTEMPTS
 from statewright.testing.clock import FakeClock
 from statewright.testing.conformance.checkpointer.samples import commit_after
+from statewright.testing.conformance.ledger.samples import NOW, run
 
 HOUR = timedelta(hours=1)
 
@@ -254,3 +261,90 @@ def test_a_null_character_in_a_name_is_refused() -> None:
     saver = PostgresSaver(empty_database())
     with pytest.raises(SerdeError, match="null character"):
         resolve(saver.load("a\0b"))
+
+
+# -- errors of the surroundings
+
+
+def test_an_isolation_level_of_the_user_does_not_weaken_the_guards() -> None:
+    database = empty_database()
+    url = f"{shared_url()}&options=-c%20default_transaction_isolation%3Dserializable"
+    with PostgresDatabase(url, schema=database.schema) as other:
+        show = "SELECT current_setting('transaction_isolation')"
+        assert other.write(lambda connection: connection.execute(show).fetchone()[0]) == "read committed"
+
+
+def test_locks_of_one_schema_do_not_block_another() -> None:
+    first, second = empty_database(0), empty_database(1)
+
+    def lock(connection: Any) -> None:
+        connection.execute("SELECT set_config('lock_timeout', '2000', true)")
+        connection.lock("thread", "claims")
+        connection.execute("SELECT 1")
+
+    def lock_both(connection: Any) -> None:
+        lock(connection)
+        second.write(lock)
+
+    first.write(lock_both)
+
+
+def test_a_run_that_cannot_be_read_does_not_undo_the_claims_of_others() -> None:
+    database = empty_database()
+    ledger = PostgresLedger(database)
+    ledger.write([Insert(run(name, thread_id=name, due_at=NOW)) for name in ("bad", "good")])
+    change = "UPDATE workflow_runs SET settings = '\\x00' WHERE id = 'bad'"
+    database.write(lambda connection: connection.execute(change))
+    assert [claimed.id for claimed in resolve(ledger.claim("w", NOW, 10))] == ["good"]
+    count = "SELECT count(*) FROM workflow_runs WHERE claim IS NOT NULL"
+    assert database.query(lambda connection: connection.execute(count).fetchone()[0]) == 2
+
+
+def test_a_result_that_cannot_be_processed_does_not_repeat_a_committed_transaction() -> None:
+    database = empty_database()
+    database.write(lambda connection: connection.execute("CREATE TABLE IF NOT EXISTS counted (n BIGINT)"))
+
+    def fail(rows: list[Any], count: int) -> None:
+        raise ValueError("no thread can be started")
+
+    database.write(lambda connection: connection.send(Statement("INSERT INTO counted VALUES (1)", (), receive=fail)))
+    count = "SELECT count(*) FROM counted"
+    assert database.query(lambda connection: connection.execute(count).fetchone()[0]) == 1
+    database.write(lambda connection: connection.execute("DROP TABLE counted"))
+
+
+def test_a_name_that_is_too_long_for_an_index_is_refused_as_such() -> None:
+    saver = PostgresSaver(empty_database())
+    name = random.Random(1).randbytes(4000).hex()  # cannot be compressed
+    with pytest.raises(SerdeError, match="index"):
+        resolve(saver.commit(commit_after(None, branch_key=BranchKey(name))))
+
+
+@pytest.mark.parametrize("option", ["direct_url", "replica_url"])
+@pytest.mark.parametrize(
+    "address", ["postgresql://u:top/secret@host/db", "password=top secret", "postgresql://u:s%zz@h/d"]
+)
+def test_other_addresses_show_no_password_in_errors_either(option: str, address: str) -> None:
+    options: Any = {option: address}
+    with pytest.raises(InvalidConfig) as raised:
+        PostgresDatabase(shared_url(), **options)
+    assert not any(part in str(raised.value) for part in ("secret", "top", "zz"))
+
+
+def test_a_database_needs_a_session_for_reading() -> None:
+    with pytest.raises(InvalidConfig, match="readers is 0"):
+        PostgresDatabase(shared_url(), readers=0)
+
+
+def test_an_empty_table_of_the_version_is_reported() -> None:
+    url = new_schema_url("restoring")
+    PostgresDatabase(url).close()
+    execute(shared_url(), "DELETE FROM restoring.statewright_schema")
+    with pytest.raises(DamagedDatabase, match="statewright_schema is empty"):
+        PostgresDatabase(url)
+
+
+def test_a_bell_that_is_closed_before_its_first_use_is_silent() -> None:
+    bell = PostgresBell(shared_url())
+    bell.close()
+    bell.ring(Ring.DUE)
