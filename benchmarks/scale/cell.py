@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from benchmarks.scale.costs import Costs
 from benchmarks.scale.database import Database, Run
 from benchmarks.scale.kernel import Simulation
 from benchmarks.scale.load import RULES, Deployment, Load
-from benchmarks.scale.processes import Process, Server, Worker
+from benchmarks.scale.processes import Process
+from benchmarks.scale.server import Server
+from benchmarks.scale.worker import Worker
 
 HOT_THREAD = "hot"
 
@@ -92,6 +94,10 @@ class Cell:
 
     # -- running
 
+    def end_arrivals(self) -> None:
+        """Have clients start no more runs."""
+        self.load = replace(self.load, runs_per_second=0.0)
+
     def run(self, seconds: float) -> Observations:
         """Continue for a time, and return what was observed in it."""
         observations = self._observations = Observations(seconds=seconds)
@@ -131,6 +137,8 @@ class Cell:
 
     def _arrive(self) -> None:
         load, random = self.load, self.simulation.random
+        if load.runs_per_second == 0:
+            return
         run = Run(self.simulation.now, load.supersteps)
         run.is_followed = random.random() < load.followed
         choice = random.random()

@@ -17,25 +17,22 @@ import os
 import statistics
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from benchmarks.scale.costs import Costs, Origin
 from benchmarks.scale.load import RULES
+from benchmarks.scale.measure_processes import measure_bell, measure_requests
+from benchmarks.scale.measured_service import FEW, MANY, service_on
+from benchmarks.scale.spending import MILLISECONDS, Database, spending
 
-MILLISECONDS = 1e3
-FEW, MANY = 1, 11
-"""Supersteps of short and of long runs."""
 AT_ONCE = 32
 """Concurrent runs."""
-CLIENTS = 8
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def measure_costs(report: Callable[[str], object] = print) -> tuple[Costs, dict[str, Origin]]:
@@ -55,7 +52,14 @@ def measure_costs(report: Callable[[str], object] = print) -> tuple[Costs, dict[
         server.start()
         stack.callback(server.stop)
         values: dict[str, float] = {}
-        for measure in (_measure_waits, _measure_runs, _measure_claims, _measure_reads, _measure_bell, _measure_requests):
+        for measure in (
+            _measure_waits,
+            _measure_runs,
+            _measure_claims,
+            _measure_reads,
+            measure_bell,
+            measure_requests,
+        ):
             began = time.monotonic()
             results = measure(Database(server.url, server.folder))
             values.update(results)
@@ -64,75 +68,6 @@ def measure_costs(report: Callable[[str], object] = print) -> tuple[Costs, dict[
     source = f"--measure, {datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, Python {sys.version.split()[0]}"
     values = {name: max(0.0, value) for name, value in values.items()}  # a difference may be lost in the noise
     return Costs(**values), {field.name: Origin("measured", source) for field in fields(Costs)}
-
-
-# -- processor time
-
-
-@dataclass(frozen=True, slots=True)
-class Database:
-    """The server that is measured."""
-
-    url: str
-    folder: Path
-
-    def open(self, schema: str, **options: Any) -> Any:
-        from statewright.storage.postgres import PostgresDatabase
-
-        return PostgresDatabase(self.url, schema=schema, **options)
-
-    def query(self, sql: str) -> Any:
-        """Return the first value of a query."""
-        import psycopg
-
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            row = connection.execute(sql.encode()).fetchone()
-            return row[0] if row is not None else None
-
-    def processor_seconds(self) -> float:
-        """Return the processor time of all sessions that exist, in seconds."""
-        import psycopg
-
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            rows = connection.execute("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'").fetchall()
-            own = connection.info.backend_pid
-        return sum(_session_seconds(pid) for (pid,) in rows if pid != own)
-
-
-def _session_seconds(pid: int) -> float:
-    """Return the processor time of a process with one thread, in nanoseconds precision where the system has that."""
-    try:
-        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return process_seconds(pid)
-
-
-def process_seconds(pid: int) -> float:
-    """Return the processor time of a process with all its threads."""
-    try:
-        values = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(values[11]) + int(values[12])) / _TICKS
-
-
-class Spent:
-    """Processor milliseconds of this process and of the database, and how many times something was done."""
-
-    own = 0.0
-    database = 0.0
-
-    def per(self, count: float) -> tuple[float, float]:
-        return self.own / count, self.database / count
-
-
-@contextmanager
-def _spending(database: Database) -> Iterator[Spent]:
-    spent = Spent()
-    before, own = database.processor_seconds(), time.process_time()
-    yield spent
-    spent.own = (time.process_time() - own) * MILLISECONDS
-    spent.database = (database.processor_seconds() - before) * MILLISECONDS
 
 
 # -- waits
@@ -164,35 +99,8 @@ def _measure_waits(database: Database) -> dict[str, float]:
 # -- runs
 
 
-def _graph(supersteps: int) -> Any:
-    from statewright import START, StateGraph
-
-    async def add(state: dict[str, Any]) -> dict[str, Any]:
-        return {"n": state["n"] + 1}
-
-    graph = StateGraph({"n": int})
-    names = [f"step{number}" for number in range(supersteps)]
-    for name in names:
-        graph.add_node(name, add)
-    for before, after in zip((START, *names), names, strict=False):
-        graph.add_edge(before, after)
-    return graph
-
-
-def _service(opened: Any, **settings: Any) -> Any:
-    from statewright.service import Catalog, Service, ServiceSettings
-    from statewright.storage.postgres import PostgresLedger, PostgresSaver
-
-    catalog = Catalog()
-    for supersteps in (FEW, MANY):
-        catalog.serve(f"steps{supersteps}", _graph(supersteps))
-    return Service(
-        catalog, ledger=PostgresLedger(opened), saver=PostgresSaver(opened), settings=ServiceSettings(**settings)
-    )
-
-
 async def _run_all(service: Any, graph: str, count: int, at_once: int) -> None:
-    from statewright.service.context.requests import StartRun
+    from statewright.service import StartRun
 
     async def client(number: int) -> None:
         for _ in range(number):
@@ -212,7 +120,7 @@ def _measure_runs(database: Database) -> dict[str, float]:
     opened = database.open("runs")
 
     async def measure() -> None:
-        service = _service(opened, capacity=200)
+        service = service_on(opened, capacity=200)
         async with service:
             for supersteps in (FEW, MANY):
                 await _run_all(service, f"steps{supersteps}", AT_ONCE, AT_ONCE)  # sessions are opened, plans made
@@ -220,7 +128,7 @@ def _measure_runs(database: Database) -> dict[str, float]:
                 (FEW, 1, 300), (MANY, 1, 100), (FEW, AT_ONCE, 1600), (MANY, AT_ONCE, 480),
             ):  # fmt: skip
                 before = _sizes(database, "runs")
-                with _spending(database) as seen:
+                with spending(database) as seen:
                     await _run_all(service, f"steps{supersteps}", count, at_once)
                 spent[supersteps, at_once] = seen.per(count)
                 after = _sizes(database, "runs")
@@ -266,9 +174,15 @@ def _due_runs(count: int, first: int, at: datetime) -> list[Any]:
     return [
         Insert(
             Run(
-                id=f"run_{number:09}", workspace_id="default", graph="g", thread_id=f"run_{number:09}",
-                status=RunStatus.PENDING, due_at=at, created_at=at, updated_at=at,
-            )  # fmt: skip
+                id=f"run_{number:09}",
+                workspace_id="default",
+                graph="g",
+                thread_id=f"run_{number:09}",
+                status=RunStatus.PENDING,
+                due_at=at,
+                created_at=at,
+                updated_at=at,
+            )
         )
         for number in range(first, first + count)
     ]
@@ -292,25 +206,25 @@ def _measure_claims(database: Database) -> dict[str, float]:
         ledger.claim("worker", now, 50)
         beat()
     count = 400
-    with _spending(database) as empty:
+    with spending(database) as empty:
         for _ in range(count):
             ledger.claim("worker", now, 50)
             ledger.next_due()
     empty_own, empty_database = empty.per(count)
-    with _spending(database) as due:
+    with spending(database) as due:
         for _ in range(count):
             ledger.next_due()
-    with _spending(database) as beats:
+    with spending(database) as beats:
         for _ in range(200):
             beat()
     runs = 10_000
     for first in range(0, runs, 500):
         ledger.write(_due_runs(500, first, now))
-    with _spending(database) as batches:
+    with spending(database) as batches:
         taken = 0
         while taken < runs:
             taken += len(ledger.claim("worker", now, 50))
-    with _spending(database) as beats_of_runs:
+    with spending(database) as beats_of_runs:
         for _ in range(50):
             beat()
     workers = 200
@@ -318,15 +232,21 @@ def _measure_claims(database: Database) -> dict[str, float]:
         [
             Insert(
                 Worker(
-                    id=f"wrk_{number}", place="machine", pid=number, process_started=None, until=now,
-                    started_at=now, capacity=100, host=f"machine-{number}",
-                )  # fmt: skip
+                    id=f"wrk_{number}",
+                    place="machine",
+                    pid=number,
+                    process_started="",
+                    capacity=100,
+                    until=now,
+                    started_at=now,
+                )
             )
             for number in range(workers)
         ]
-        if False
-        else []
     )
+    with spending(database) as beats_of_workers:
+        for _ in range(50):
+            beat()
     opened.close()
     _, due_database = due.per(count)
     _, beat_database = beats.per(200)
@@ -337,4 +257,42 @@ def _measure_claims(database: Database) -> dict[str, float]:
         "claimed_run_db_cpu": batches.database / runs - claim / 50,
         "heartbeat_db_cpu": beat_database,
         "heartbeat_run_db_cpu": (beats_of_runs.database / 50 - beat_database) / runs,
+        "heartbeat_worker_db_cpu": (beats_of_workers.database - beats_of_runs.database) / 50 / workers,
+    }
+
+
+# -- reads
+
+
+def _measure_reads(database: Database) -> dict[str, float]:
+    """Read a run, and the versions of many, as the poll of a server does."""
+    from statewright.runs import Condition, Run
+    from statewright.storage.postgres import PostgresLedger
+
+    opened = database.open("reads")
+    ledger: Any = PostgresLedger(opened)
+    followed = RULES.follow_batch
+    ledger.write(_due_runs(followed, 0, datetime.now(UTC) + timedelta(days=1)))
+    ids = [f"run_{number:09}" for number in range(followed)]
+    columns = ("id", "version", "last_event", "status", "claim", "due_at")
+
+    def poll() -> None:
+        ledger.groups(Run, columns, where=[Condition("id", "in", ids)])
+
+    for _ in range(20):
+        ledger.get(Run, ids[0])
+        poll()
+    with spending(database) as reads:
+        for number in range(1500):
+            ledger.get(Run, ids[number % followed])
+    with spending(database) as polls:
+        for _ in range(100):
+            poll()
+    opened.close()
+    _, read_database = reads.per(1500)
+    own, poll_database = polls.per(100 * followed)
+    return {
+        "read_db_cpu": read_database,
+        "polled_run_cpu": own,
+        "polled_run_db_cpu": poll_database - read_database / followed,
     }

@@ -78,7 +78,9 @@ def utilisations(load: Load, deployment: Deployment, costs: Costs) -> dict[str, 
     claims = workers * min(rings + 1 / RULES.poll, 1 / claim_seconds) + min(rate, workers * rings + workers)
     in_flight = rate * load.run_seconds
     beat = workers / RULES.heartbeat
-    beat_cost = costs.heartbeat_db_cpu + in_flight * costs.heartbeat_run_db_cpu + workers * costs.heartbeat_worker_db_cpu
+    beat_cost = (
+        costs.heartbeat_db_cpu + in_flight * costs.heartbeat_run_db_cpu + workers * costs.heartbeat_worker_db_cpu
+    )
     followed = load.followed * rate * load.run_seconds
     polls = min(event_rings, 10.0) * servers if followed >= 1 else 0.0
     # A server sweeps after its own requests, too. No process begins a sweep before the last one has ended.
@@ -140,9 +142,7 @@ def plan(
     )
 
 
-def _plan_one(
-    load: Load, costs: Costs, capacity: int, cores: int, target: float, has_bell: bool, shards: int
-) -> Fleet:
+def _plan_one(load: Load, costs: Costs, capacity: int, cores: int, target: float, has_bell: bool, shards: int) -> Fleet:
     """Add servers and workers to one database until they are busy for at most the target, or adding does not help."""
     rate = load.runs_per_second
     in_flight = rate * load.run_seconds

@@ -108,9 +108,7 @@ def saturation(setting: Setting) -> Table:
             f"{name} {_percent(share)}"
             for name, share in sorted(best.utilisation.items(), key=lambda item: -item[1])[:3]
         )
-        rows.append(
-            [f"{servers}", f"{workers}", f"{rate:.0f}", _milliseconds(percentile(best.latencies, 0.99)), busy]
-        )
+        rows.append([f"{servers}", f"{workers}", f"{rate:.0f}", _milliseconds(percentile(best.latencies, 0.99)), busy])
     title = "The highest load of one database of 8 cores, runs of three empty nodes"
     return Table(title, ["servers", "workers", "runs/s", "p99, ms", "busiest"], rows)
 
@@ -197,7 +195,7 @@ def sizes(setting: Setting) -> Table:
             ]
         )
     head = [
-        "runs/s", "run waits, s", "in flight", "databases", "servers", "workers", "connections each", "busiest, simulated",
+        "runs/s", "run waits, s", "in flight", "databases", "servers", "workers", "connections each", "busiest",
         "p50, ms", "p99, ms",
     ]  # fmt: skip
     return Table("Fleets in which nothing is planned to be busier than half of the time", head, rows)
@@ -210,7 +208,9 @@ def largest_fleet(setting: Setting, threads: int = 1_000_000) -> Table:
     """
     load = replace(LONG, runs_per_second=100_000)
     fleet = plan(load, setting.costs, capacity=1000)
-    counts = sorted(Threads(threads, 100_000, seed=setting.seed).count_by_shard(buckets_by_table(fleet.shards), fleet.shards))
+    counts = sorted(
+        Threads(threads, 100_000, seed=setting.seed).count_by_shard(buckets_by_table(fleet.shards), fleet.shards)
+    )
     rows: list[Sequence[str]] = []
     for name, count in (("least", counts[0]), ("median", counts[len(counts) // 2]), ("most", counts[-1])):
         share = replace(load, runs_per_second=load.runs_per_second * count / threads)
@@ -227,8 +227,8 @@ def largest_fleet(setting: Setting, threads: int = 1_000_000) -> Table:
         )
     title = (
         f"100 000 runs/s of 10 s, {threads:,} threads of 100 000 workspaces on {fleet.shards} databases with "
-        f"{fleet.deployment.servers} servers and {fleet.deployment.workers} workers each: the least, the median and the "
-        f"most loaded database"
+        f"{fleet.deployment.servers} servers and {fleet.deployment.workers} workers each: the least, the "
+        f"median and the most loaded database"
     )
     head = [
         "loaded", "threads", "runs/s", "busiest", "p50, ms", "p99, ms", "followers' lag p50, ms", "p99, ms",

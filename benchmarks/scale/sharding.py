@@ -49,7 +49,9 @@ def rendezvous(shards: int) -> Shard:
 
 def ring(shards: int) -> Shard:
     """Choose the database with the next point on a circle."""
-    points = sorted((hash_of(f"shard {shard}", str(point)), shard) for shard in range(shards) for point in range(POINTS))
+    points = sorted(
+        (hash_of(f"shard {shard}", str(point)), shard) for shard in range(shards) for point in range(POINTS)
+    )
     positions = [position for position, _ in points]
     return lambda key: points[bisect(positions, key) % len(points)][1]
 
@@ -96,7 +98,9 @@ class Threads:
             # A hash of the pair would take a microsecond more for each; two rounds of mixing spread as evenly.
             bases = [hash_of(f"workspace {workspace}", str(self._seed)) for workspace in range(len(self.sizes))]
             self._keys = [
-                mixed(base, number) for base, size in zip(bases, self.sizes, strict=True) for number in range(1, size + 1)
+                mixed(base, number)
+                for base, size in zip(bases, self.sizes, strict=True)
+                for number in range(1, size + 1)
             ]
         return self._keys
 

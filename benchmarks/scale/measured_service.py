@@ -1,0 +1,36 @@
+"""The service that is measured: runs of one and of eleven empty nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+FEW, MANY = 1, 11
+"""Supersteps of short and of long runs."""
+
+
+def _graph(supersteps: int) -> Any:
+    from statewright import START, StateGraph
+
+    async def add(state: dict[str, Any]) -> dict[str, Any]:
+        return {"n": state["n"] + 1}
+
+    graph = StateGraph({"n": int})
+    names = [f"step{number}" for number in range(supersteps)]
+    for name in names:
+        graph.add_node(name, add)
+    for before, after in zip((START, *names), names, strict=False):
+        graph.add_edge(before, after)
+    return graph
+
+
+def service_on(opened: Any, service_type: Any = None, **settings: Any) -> Any:
+    """Return a service on an open database, with a short and a long graph."""
+    from statewright.service import Catalog, Service, ServiceSettings
+    from statewright.storage.postgres import PostgresLedger, PostgresSaver
+
+    catalog = Catalog()
+    for supersteps in (FEW, MANY):
+        catalog.serve(f"steps{supersteps}", _graph(supersteps))
+    return (service_type or Service)(
+        catalog, ledger=PostgresLedger(opened), saver=PostgresSaver(opened), settings=ServiceSettings(**settings)
+    )
