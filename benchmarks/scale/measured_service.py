@@ -1,7 +1,8 @@
-"""The service that is measured: runs of one and of eleven empty nodes."""
+"""The service that is measured: runs of one and of eleven nodes, which do nothing but note the time."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 FEW, MANY = 1, 11
@@ -11,13 +12,13 @@ FEW, MANY = 1, 11
 def _graph(supersteps: int) -> Any:
     from statewright import START, StateGraph
 
-    async def add(state: dict[str, Any]) -> dict[str, Any]:
-        return {"n": state["n"] + 1}
+    async def note(state: dict[str, Any]) -> dict[str, Any]:
+        return {"at": time.time()}
 
-    graph = StateGraph({"n": int})
+    graph = StateGraph({"at": float})
     names = [f"step{number}" for number in range(supersteps)]
     for name in names:
-        graph.add_node(name, add)
+        graph.add_node(name, note)
     for before, after in zip((START, *names), names, strict=False):
         graph.add_edge(before, after)
     return graph

@@ -1,4 +1,8 @@
-"""`python -m benchmarks.scale.served URL PORT`: a server that starts runs on Postgres, and does nothing else."""
+"""`python -m benchmarks.scale.served ROLE URL PORT`: a process on Postgres that is measured.
+
+Roles: `server` starts runs and leaves them to workers, `requests` does so without the sweeps after each request, and
+`worker` advances runs.
+"""
 
 import socket
 import sys
@@ -9,16 +13,16 @@ from typing import Any
 from benchmarks.served.process import Served
 
 
-def start(url: str) -> Served:
-    """Start the server in a process of its own."""
+def start(role: str, url: str) -> Served:
+    """Start a process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     folder = Path(tempfile.mkdtemp(prefix="statewright-capacity-"))
-    return Served([sys.executable, "-m", "benchmarks.scale.served", url, str(port)], port, "/ready", folder)
+    return Served([sys.executable, "-m", "benchmarks.scale.served", role, url, str(port)], port, "/ready", folder)
 
 
-def main(url: str, port: int) -> None:
+def main(role: str, url: str, port: int) -> None:
     from benchmarks.scale.measured_service import service_on
     from statewright.server import ServerSettings, create_app, serve
     from statewright.service import Service
@@ -31,9 +35,10 @@ def main(url: str, port: int) -> None:
             await super().start_working()
             self.context.wake_background = lambda: None
 
-    service: Any = service_on(PostgresDatabase(url, schema="requests"), WithoutSweeps, works=False)
+    service_type = WithoutSweeps if role == "requests" else Service
+    service: Any = service_on(PostgresDatabase(url, schema="served"), service_type, works=role == "worker")
     serve(create_app(service, settings=ServerSettings(port=port, auth="none")))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

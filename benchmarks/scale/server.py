@@ -41,7 +41,14 @@ class Server(Process):
                     self._is_polling = True
                     self._poll()
 
-        self.compute(self.costs.request_cpu, lambda: self.write(self.costs.insert_db_cpu, respond, commit))
+        def insert(has_succeeded: bool) -> None:
+            if has_succeeded:
+                self.write(self.costs.insert_db_cpu, respond, commit)
+            else:
+                respond(False)
+
+        # Clients send an idempotency key with every request, and the server looks for an earlier run with it.
+        self.compute(self.costs.request_cpu, lambda: self.database.read(self.costs.read_db_cpu, insert))
 
     # -- followers
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +74,7 @@ class Spent:
 
 
 @contextmanager
-def spending(database: Database) -> Iterator[Spent]:
+def spending(database: Database) -> Generator[Spent]:
     spent = Spent()
     before, own = database.processor_seconds(), time.process_time()
     yield spent
