@@ -79,6 +79,8 @@ class Cell:
         """The sum of the times from request to end of all completed runs."""
         self.depths: list[tuple[float, int]] = []
         """The number of due runs, each second."""
+        self.claim_rates: list[int] = []
+        """The number of claims in each second, those that found nothing included."""
         self._last_change = 0.0
         self._observations = Observations()
         self._next_arrival()
@@ -159,6 +161,8 @@ class Cell:
 
     def _sample(self) -> None:
         self.depths.append((self.simulation.now, len(self.database.due)))
+        self.claim_rates.append(self.database.claim_count)
+        self.database.claim_count = 0
         self.simulation.after(1.0, self._sample)
 
     # -- what processes report

@@ -97,11 +97,11 @@ class InvalidCosts(ValueError):
 def load_costs(path: Path = DEFAULT_FILE) -> tuple[Costs, Mapping[str, Origin]]:
     """Read costs, and the origin of each by its name. Raises InvalidCosts."""
     try:
-        tables: dict[str, dict[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))
+        read: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise InvalidCosts(f"{path}: cannot be read: {error}. Write one with --measure.") from error
     # Other values than tables have no fields, so that they are reported, too.
-    tables = {name: table if isinstance(table, dict) else {} for name, table in tables.items()}
+    tables: dict[str, dict[str, Any]] = {name: table if isinstance(table, dict) else {} for name, table in read.items()}
     names = [field.name for field in fields(Costs)]
     problems = [f"{name} is missing" for name in names if name not in tables]
     problems += [f"{name} is not a cost" for name in tables if name not in names]

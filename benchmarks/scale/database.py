@@ -88,6 +88,8 @@ class Database:
         self.epoch = 0
         """The number of failures."""
         self.down_since: float | None = None
+        self.claim_count = 0
+        """Claims by workers, those that found nothing included."""
         self.transactions = 0
         self.refused = 0
         """Writes that were refused, because another process was faster."""

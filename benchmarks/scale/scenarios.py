@@ -268,6 +268,7 @@ def failures(setting: Setting) -> Table:
         cell = Cell(load, deployment, setting.costs, setting.seed)
         cell.run(WARM_UP + 3 * load.run_seconds)
         began = cell.simulation.now
+        cell.claim_rates.clear()
         begin(cell)
         observed = cell.run(OBSERVED)
         late = cell.recovered_at
@@ -281,6 +282,7 @@ def failures(setting: Setting) -> Table:
                 f"{len(interruptions):,}",
                 f"{max(interruptions):.0f}" if interruptions else "-",
                 f"{observed.refused:,}",
+                f"{max(cell.claim_rates):,}",
                 f"{cell.unfinished - expected:+.0f}",
             ]
         )
@@ -290,7 +292,7 @@ def failures(setting: Setting) -> Table:
     )
     head = [
         "what happens", "p50, ms", "p99, ms", "longest, ms", "queue until, s", "nodes repeated", "after at most, s",
-        "writes refused", "in flight at the end, beside 1000",
+        "writes refused", "claims/s at most", "in flight at the end, beside 1000",
     ]  # fmt: skip
     return Table(title, head, rows)
 

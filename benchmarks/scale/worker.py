@@ -69,6 +69,7 @@ class Worker(Process):
 
         def choose() -> float:
             give_back()  # after a failure, the claim is repeated
+            self.database.claim_count += 1
             picked.extend(self.database.pick(limit, self))
             found = self.database.vary(self.costs.claimed_run_db_cpu) * len(picked)
             return write.seconds + found
