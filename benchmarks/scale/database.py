@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from math import log
 
 from benchmarks.scale.costs import Costs
 from benchmarks.scale.kernel import Action, BatchDevice, Mutex, Simulation, Station
@@ -96,7 +97,7 @@ class Database:
 
     def vary(self, milliseconds: float) -> float:
         """Return a random demand in seconds with this mean: half of it is fixed, and half exponentially distributed."""
-        return milliseconds * MILLISECOND * (0.5 + 0.5 * self.simulation.random.expovariate(1.0))
+        return milliseconds * MILLISECOND * (0.5 - 0.5 * log(1.0 - self.simulation.random.random()))
 
     # -- the records
 

@@ -63,7 +63,7 @@ def _ring(database: Database, ringer: Any, listener: Any, delays: list[float]) -
     end = listener.listen(hear)
     ringer.listen(_ignore)
     time.sleep(0.5)  # until all sessions listen
-    count = 100
+    count = 60
     with spending(database) as spent:
         for _ in range(count):
             heard.clear()
@@ -119,7 +119,7 @@ def measure_requests(database: Database) -> dict[str, float]:
 
     try:
         asyncio.run(clients(20))
-        before, each = process_seconds(served.process.pid), 200
+        before, each = process_seconds(served.process.pid), 100
         asyncio.run(clients(each))
         spent = process_seconds(served.process.pid) - before
     finally:

@@ -15,7 +15,7 @@ from benchmarks.scale.load import Deployment, Load
 from benchmarks.scale.plan import Fleet, divided, plan, utilisations
 from benchmarks.scale.sharding import METHODS, Threads, buckets_by_table, imbalance, moved_share
 
-WARM_UP = 5.0
+WARM_UP = 3.0
 """Seconds before a measurement, for runs without waiting nodes."""
 MODEL_SECONDS = 10 / 3
 """The time that a node waits in scenarios with models: three supersteps take ten seconds."""
@@ -49,7 +49,7 @@ class Setting:
 
     costs: Costs
     seed: int = 1
-    seconds: float = 10.0
+    seconds: float = 5.0
     """How long is measured after the warm-up."""
 
 
@@ -69,7 +69,7 @@ def _busiest(busy: Observations) -> str:
 def measure_cell(load: Load, deployment: Deployment, setting: Setting) -> tuple[Cell, Observations]:
     """Simulate one database until it is in balance, and observe it."""
     cell = Cell(load, deployment, setting.costs, setting.seed)
-    cell.run(WARM_UP + 3 * load.run_seconds)
+    cell.run(WARM_UP + 2 * load.run_seconds)
     return cell, cell.run(setting.seconds)
 
 
@@ -80,7 +80,7 @@ def latency_by_load(setting: Setting) -> Table:
     """How latency grows with the load of one database, with and without the bell."""
     deployment = Deployment(servers=4, workers=6)
     rows: list[Sequence[str]] = []
-    for rate in (10, 50, 100, 200, 400, 600, 800, 1000, 1200):
+    for rate in (10, 50, 100, 200, 400, 600):
         load = replace(SHORT, runs_per_second=rate)
         _, bell = measure_cell(load, deployment, setting)
         _, polling = measure_cell(load, replace(deployment, has_bell=False), setting)
@@ -101,7 +101,7 @@ def latency_by_load(setting: Setting) -> Table:
 def saturation(setting: Setting) -> Table:
     """Which resource of one database is exhausted first, with as many processes as help."""
     rows: list[Sequence[str]] = []
-    for servers, workers in ((1, 1), (2, 3), (4, 6), (8, 12), (16, 24), (32, 48)):
+    for servers, workers in ((1, 1), (2, 4), (4, 8), (8, 16), (16, 32)):
         deployment = Deployment(servers=servers, workers=workers)
         best, rate = _highest_rate(SHORT, deployment, setting)
         busy = ", ".join(
@@ -118,8 +118,8 @@ def _highest_rate(load: Load, deployment: Deployment, setting: Setting) -> tuple
 
     def observe(rate: float) -> Observations | None:
         cell = Cell(replace(load, runs_per_second=rate), deployment, setting.costs, setting.seed)
-        cell.run(2.0)
-        observed = cell.run(4.0)
+        cell.run(1.5)
+        observed = cell.run(3.0)
         keeps_up = observed.completed > 0.95 * observed.started and percentile(observed.latencies, 0.99) < 1.0
         return observed if keeps_up else None
 
@@ -139,30 +139,30 @@ def _highest_rate(load: Load, deployment: Deployment, setting: Setting) -> tuple
 
 def workers_or_capacity(setting: Setting) -> Table:
     """The same runs in flight, with few workers of a large capacity and with many of a small one."""
-    load = replace(LONG, runs_per_second=400)
+    load = replace(LONG, runs_per_second=200, node_seconds=1.0)
     rows: list[Sequence[str]] = []
-    for workers, capacity in ((8, 1000), (16, 500), (40, 200), (80, 100)):
-        deployment = Deployment(servers=3, workers=workers, capacity=capacity)
+    for workers, capacity in ((4, 300), (8, 150), (16, 75), (32, 38)):
+        deployment = Deployment(servers=2, workers=workers, capacity=capacity)
         _, observed = measure_cell(load, deployment, setting)
         shares = [_percent(observed.utilisation[name]) for name in ("database cores", "lock of claims")]
         latencies = [_milliseconds(percentile(observed.latencies, share)) for share in (0.5, 0.99)]
         rows.append([f"{workers}", f"{capacity}", *shares, *latencies])
-    title = "400 runs/s of three nodes that wait for 3.3 s each: 4000 runs in flight; 3 servers, 8 cores"
+    title = "200 runs/s of three nodes that wait for a second each: 600 runs in flight; 2 servers, 8 cores"
     head = ["workers", "capacity", "database cores", "lock of claims", "p50, ms", "p99, ms"]
     return Table(title, head, rows)
 
 
 def flushes(setting: Setting) -> Table:
     """How a slow disk changes one database."""
-    deployment = Deployment(servers=4, workers=6)
+    deployment = Deployment(servers=2, workers=4)
     rows: list[Sequence[str]] = []
-    for flush in (0.1, 0.5, 2.0, 5.0):
+    for flush in (0.1, 1.0, 5.0):
         slow = replace(setting, costs=replace(setting.costs, flush=flush))
         best, rate = _highest_rate(SHORT, deployment, slow)
         _, quiet = measure_cell(replace(SHORT, runs_per_second=50), deployment, slow)
         latencies = [_milliseconds(percentile(quiet.latencies, share)) for share in (0.5, 0.99)]
         rows.append([f"{flush:g}", f"{rate:.0f}", _busiest(best), *latencies])
-    title = "4 servers, 6 workers, 8 cores, by the time of a flush"
+    title = "2 servers, 4 workers, 8 cores, by the time of a flush"
     head = ["flush, ms", "highest load, runs/s", "busiest then", "p50 at 50 runs/s, ms", "p99 at 50 runs/s, ms"]
     return Table(title, head, rows)
 
@@ -260,13 +260,13 @@ def skew(setting: Setting) -> Table:
 
 def failures(setting: Setting) -> Table:
     """What happens after a loss: one database of a fleet, with runs of ten seconds."""
-    load = replace(LONG, runs_per_second=100)
-    deployment = Deployment(servers=2, workers=20)
+    load = replace(LONG, runs_per_second=50)
+    deployment = Deployment(servers=2, workers=10)
     expected = load.runs_per_second * load.run_seconds
     rows: list[Sequence[str]] = []
     for name, begin in _FAILURES:
         cell = Cell(load, deployment, setting.costs, setting.seed)
-        cell.run(WARM_UP + 3 * load.run_seconds)
+        cell.run(WARM_UP + 2 * load.run_seconds)
         began = cell.simulation.now
         cell.claim_rates.clear()
         begin(cell)
@@ -287,17 +287,17 @@ def failures(setting: Setting) -> Table:
             ]
         )
     title = (
-        f"100 runs/s of 10 s (1000 in flight), 2 servers, 20 workers with a capacity of 100, 8 cores; observed for "
+        f"50 runs/s of 10 s (500 in flight), 2 servers, 10 workers with a capacity of 100, 8 cores; observed for "
         f"{OBSERVED:.0f} s after the loss"
     )
     head = [
         "what happens", "p50, ms", "p99, ms", "longest, ms", "queue until, s", "nodes repeated", "after at most, s",
-        "writes refused", "claims/s at most", "in flight at the end, beside 1000",
+        "writes refused", "claims/s at most", "in flight at the end, beside 500",
     ]  # fmt: skip
     return Table(title, head, rows)
 
 
-OBSERVED = 180.0
+OBSERVED = 120.0
 """Seconds after a failure."""
 _RESTART = 60.0
 """Seconds until a supervisor has replaced lost workers."""
