@@ -66,7 +66,11 @@ def run_cost(load: Load, costs: Costs) -> float:
 
 
 def utilisations(load: Load, deployment: Deployment, costs: Costs) -> dict[str, float]:
-    """Return the share of time in which each resource of one database is busy. Values above 1 mean overload."""
+    """Return the share of time in which each resource of one database is busy. Values above 1 mean overload.
+
+    The lock of claims is left out: it is busy for as long as workers look for runs, and the busier it is, the more runs
+    each claim finds.
+    """
     rate, workers, servers = load.runs_per_second, deployment.workers, deployment.servers
     processes = deployment.processes
     rings = servers * min(1 / RULES.bell_interval, rate / servers) if deployment.has_bell else 0.0
@@ -74,8 +78,9 @@ def utilisations(load: Load, deployment: Deployment, costs: Costs) -> dict[str, 
     event_rings = workers * min(1 / RULES.bell_interval, commits / workers) if deployment.has_bell else 0.0
     claim_seconds = (costs.claim_db_cpu + costs.transaction_db_cpu + costs.round_trip + costs.claim_cpu) / SECOND
     # A worker claims once for each ring, and once more in vain after a claim that found something; while it claims, it
-    # is not woken again.
+    # is not woken again, and all wait for the lock of claims.
     claims = workers * min(rings + 1 / RULES.poll, 1 / claim_seconds) + min(rate, workers * rings + workers)
+    claims = min(claims, SECOND / costs.claim_db_cpu if costs.claim_db_cpu else claims)
     in_flight = rate * load.run_seconds
     beat = workers / RULES.heartbeat
     beat_cost = (
@@ -98,8 +103,6 @@ def utilisations(load: Load, deployment: Deployment, costs: Costs) -> dict[str, 
     )
     notified = (rings + event_rings) * costs.notified_cpu
     run = costs.run_cpu + load.supersteps * costs.superstep_cpu
-    held = claims * (costs.claim_db_cpu) + rate * costs.claimed_run_db_cpu
-    held += min(claims, rate) * costs.flush
     return {
         "server processes": (rate * costs.request_cpu / servers + server_sweeps * costs.sweep_cpu + notified) / SECOND,
         "worker processes": (
@@ -108,7 +111,6 @@ def utilisations(load: Load, deployment: Deployment, costs: Costs) -> dict[str, 
         / SECOND,
         "worker capacity": in_flight / (workers * deployment.capacity),
         "database cores": database / SECOND / deployment.cores,
-        "lock of claims": held / SECOND,
     }
 
 
