@@ -17,7 +17,7 @@ that share a flush, claims of up to fifty runs, notifications that are sent at m
 the average is enough, the utilisation law gives it without any simulation.
 
 *Why not a simulation of all events of the fleet.* 100 000 runs a second are several million events a second. Python
-does some 100 000.
+does less than 200 000.
 
 *What is simulated.* Interpreters (a core each, one thing at a time), cores of the database, flushes of its log, the
 lock of claims, group commit, claims and their retries, the bell and the sweeps that it causes, leases, heartbeats,
