@@ -44,6 +44,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from textwrap import fill
 
 from benchmarks.scale.costs import DEFAULT_FILE, Costs, Origin, load_costs, save_costs
 from benchmarks.scale.load import Load
@@ -171,7 +172,7 @@ def update(path: Path, setting: Setting, origins: Mapping[str, Origin], names: S
         began = time.process_time()
         table = table_of(match[2], setting, origins)
         print(f"{match[2]}: {time.process_time() - began:.0f} s of processor time", flush=True)
-        return f"{match[1]}\n{table.title}.\n\n{table.to_markdown()}\n\n{match[3]}"
+        return f"{match[1]}\n{fill(f'{table.title}.', 120)}\n\n{table.to_markdown()}\n\n{match[3]}"
 
     path.write_text(BLOCK.sub(replaced, text), encoding="utf-8")
 
