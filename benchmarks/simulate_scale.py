@@ -32,7 +32,8 @@ of it.
 
 *How it is checked.* The queues are compared with queueing theory (M/M/1, M/M/c), the cell with the utilisation law,
 Little's law and conservation, in `tests/unit/benchmarks`. Its constants are compared with the source of the service.
-Equal seeds give equal results on any machine.
+`--check` compares it with a real server and worker, which means something on a machine with free cores only. Equal
+seeds give equal results on any machine.
 """
 
 from __future__ import annotations

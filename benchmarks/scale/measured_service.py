@@ -24,8 +24,8 @@ def _graph(supersteps: int) -> Any:
     return graph
 
 
-def service_on(opened: Any, service_type: Any = None, **settings: Any) -> Any:
-    """Return a service on an open database, with a short and a long graph."""
+def service_on(opened: Any, service_type: Any = None, *, has_bell: bool = False, **settings: Any) -> Any:
+    """Return a service on an open database, with a short and a long graph. The bell is measured separately."""
     from statewright.service import Catalog, Service, ServiceSettings
     from statewright.storage.postgres import PostgresLedger, PostgresSaver
 
@@ -33,5 +33,9 @@ def service_on(opened: Any, service_type: Any = None, **settings: Any) -> Any:
     for supersteps in (FEW, MANY):
         catalog.serve(f"steps{supersteps}", _graph(supersteps))
     return (service_type or Service)(
-        catalog, ledger=PostgresLedger(opened), saver=PostgresSaver(opened), settings=ServiceSettings(**settings)
+        catalog,
+        ledger=PostgresLedger(opened),
+        saver=PostgresSaver(opened),
+        settings=ServiceSettings(**settings),
+        bell=opened.bell if has_bell else None,
     )

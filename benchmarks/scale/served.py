@@ -36,7 +36,8 @@ def main(role: str, url: str, port: int) -> None:
             self.context.wake_background = lambda: None
 
     service_type = WithoutSweeps if role == "requests" else Service
-    service: Any = service_on(PostgresDatabase(url, schema="served"), service_type, works=role == "worker")
+    opened = PostgresDatabase(url, schema="served")
+    service: Any = service_on(opened, service_type, has_bell=role != "requests", works=role == "worker")
     serve(create_app(service, settings=ServerSettings(port=port, auth="none")))
 
 
