@@ -23,7 +23,7 @@ def test_the_rules_are_those_of_the_service() -> None:
     from statewright.storage.postgres import bell, database, writer
 
     settings = ServiceSettings()
-    assert (RULES.lease, RULES.poll, RULES.drain) == (settings.lease, settings.look_every, settings.drain)
+    assert (RULES.lease, RULES.poll, RULES.drain) == (settings.lease, settings.poll_interval, settings.drain)
     assert (RULES.max_claimed, RULES.first_retry) == (worker._MAX_CLAIMED, worker._FIRST_RETRY_DELAY)
     assert (RULES.follow_poll, RULES.follow_batch) == (run_watch.POLL_INTERVAL, run_watch._BATCH_SIZE)
     assert (RULES.max_group, RULES.bell_interval) == (group_commit.MAX_GROUP_SIZE, bell.INTERVAL)
