@@ -206,7 +206,8 @@ class Supervisor:
         def cost(member: Member) -> tuple[int, int]:
             return order.index(member.state), self._claims.get(member.worker_id or "", 0)
 
-        return sorted(self._active[::-1], key=cost)[: max(0, count)]
+        youngest_first = list(reversed(self._active))
+        return sorted(youngest_first, key=cost)[: max(0, count)]
 
     def _drain(self, member: Member) -> None:
         """Let a worker drain, or kill it if it has not begun."""
@@ -219,7 +220,9 @@ class Supervisor:
     async def _continue_draining(self) -> None:
         """Send the drain requests that are due, and kill the workers whose time is over."""
         for member_id, draining in list(self._draining.items()):
-            member = self._members[member_id]
+            member = self._members.get(member_id)
+            if member is None:  # a second signal has killed it during the requests
+                continue
             if self._clock.monotonic() >= draining.kill_at:
                 logger.warning("A worker of the fleet did not drain in time, and is killed.", extra=_fields_of(member))
                 self._kill(member)
