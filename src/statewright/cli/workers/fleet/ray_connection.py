@@ -65,8 +65,8 @@ def connect(address: str, runtime_env: Mapping[str, Any], seconds: float = CONNE
     if thread.is_alive():
         raise UsageError(f"{_unreachable(address)} It did not answer within {seconds:g} seconds. {_ADVICE}")
     if failures:
-        reason = " ".join(str(failures[0]).split()) or type(failures[0]).__name__
-        raise UsageError(f"{_unreachable(address)} {reason} {_ADVICE}") from failures[0]
+        reason = " ".join(str(failures[0]).split()).rstrip(".") or type(failures[0]).__name__
+        raise UsageError(f"{_unreachable(address)} {reason}. {_ADVICE}") from failures[0]
     return ray
 
 
@@ -91,7 +91,8 @@ def _check_port(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), PORT_SECONDS).close()
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"{_unreachable(address)} {host}:{port}: {error or type(error).__name__}. {_ADVICE}") from None
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise UsageError(f"{_unreachable(address)} Port {port} of {host}: {reason}. {_ADVICE}") from None
 
 
 def check_database(ray: Any, address: str, database: Location) -> None:
