@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import atexit
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,3 +54,20 @@ def shared_executor() -> Any:
     ray.init("local", **OPTIONS)  # not the cluster of another worker process
     atexit.register(ray.shutdown)
     return RayExecutor(max_resubmissions=2)
+
+
+@contextmanager
+def own_cluster(**head: Any) -> Iterator[Any]:
+    """Run a cluster for one test, whose machines are processes on this one. `head` are arguments of its head node."""
+    prepare_environment()
+    import ray
+    from ray.cluster_utils import Cluster
+
+    ray.shutdown()  # of the cluster that other tests share
+    cluster = Cluster(initialize_head=True, head_node_args={"include_dashboard": False, **head})
+    try:
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+        shared_executor.cache_clear()

@@ -44,7 +44,8 @@ def claim_name(
     until = time.monotonic() + seconds
     while True:
         try:
-            return ray.remote(FleetName).options(name=f"fleet {name}", num_cpus=0).remote()
+            # It survives the loss of its node, but not the end of this process.
+            return ray.remote(FleetName).options(name=f"fleet {name}", num_cpus=0, max_restarts=-1).remote()
         except ValueError:
             if time.monotonic() >= until:
                 raise UsageError(

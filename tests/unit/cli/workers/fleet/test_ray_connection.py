@@ -7,12 +7,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.ray_cluster import needs_ray
 
 from statewright.cli.console.failure import UsageError
-from statewright.cli.workers.fleet.ray_connection import connect
+from statewright.cli.workers.fleet.ray_connection import check_database, connect
+from statewright.storage.locations import parse_location
 
 pytestmark = [needs_ray, pytest.mark.filterwarnings("ignore::Warning:ray")]
 PROGRAM = """
@@ -58,3 +61,23 @@ def test_what_does_not_answer_is_given_up(silent_port: int) -> None:
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "It did not answer within 1 seconds." in done.stderr
+
+
+def cluster_of(*hosts: str) -> Any:
+    """Return what `ray` says about a cluster to a process on the machine 10.0.0.1. A node at 10.0.0.9 was lost."""
+    nodes = [{"NodeManagerAddress": host, "Alive": True} for host in hosts]
+    lost = {"NodeManagerAddress": "10.0.0.9", "Alive": False}
+    return SimpleNamespace(nodes=lambda: [*nodes, lost], util=SimpleNamespace(get_node_ip_address=lambda: "10.0.0.1"))
+
+
+def test_a_database_file_needs_a_cluster_on_this_machine() -> None:
+    file, server = parse_location("runs.db"), parse_location("postgresql://db/runs")
+    check_database(cluster_of("10.0.0.1", "10.0.0.1"), "auto", file)
+    check_database(cluster_of("10.0.0.1", "10.0.0.2"), "auto", server)
+    for hosts, address in [
+        (("10.0.0.1", "10.0.0.2"), "auto"),
+        (("10.0.0.2",), "head:1"),
+        (("10.0.0.1",), "ray://head"),
+    ]:
+        with pytest.raises(UsageError, match=r"'runs\.db' is a file, .* Use a Postgres database: --database postgres"):
+            check_database(cluster_of(*hosts), address, file)
