@@ -54,6 +54,8 @@ class Demand:
     """Seconds for which the oldest run that could be claimed has been due; 0 if there is none."""
     depth: int = 0
     """The number of due runs that no worker has claimed."""
+    lost: int = 0
+    """The number of runs that lost workers have claimed. Only a worker releases them, so that they are due again."""
     claims: Mapping[str, int] = field(default_factory=dict[str, int])
     """The number of runs that each working member of the fleet is advancing, by the id of the worker."""
 
@@ -99,23 +101,28 @@ def plan_size(policy: ScalingPolicy, demand: Demand, working: int, plan: SizePla
 def is_pressed(policy: ScalingPolicy, demand: Demand, working: int) -> bool:
     """Return True if runs wait for too long, and the fleet has no free workers that could have claimed them."""
     is_busy = demand.claimed >= BUSY_SHARE * policy.capacity * working
-    return demand.oldest >= policy.target_age and is_busy
+    return is_busy and (demand.oldest >= policy.target_age or _needs_release(demand, working))
+
+
+def _needs_release(demand: Demand, working: int) -> bool:
+    """Return True if runs of lost workers would wait for ever. A supervisor that was killed may leave such runs."""
+    return working == 0 and demand.lost > 0
 
 
 def _grow(policy: ScalingPolicy, demand: Demand, working: int, plan: SizePlan, now: float) -> SizePlan:
     if now - plan.changed_at < SETTLE_SECONDS:
         return plan
-    enough = math.ceil((demand.claimed + demand.depth) / policy.capacity)
+    enough = math.ceil((demand.claimed + demand.depth + demand.lost) / policy.capacity)
     size = min(max(1, 2 * working), enough, policy.max)
     if size <= plan.size:
         return plan
     is_undone = now - plan.shrunk_at <= 2 * max(plan.patience, policy.idle)
     patience = min(2 * max(plan.patience, policy.idle), MAX_PATIENCE * policy.idle) if is_undone else 0.0
-    reason = (
-        f"a run has been due for {demand.oldest:.1f} s, and the target is {policy.target_age:g} s; "
-        f"{demand.claimed} of {policy.capacity * working} places are taken, {demand.depth} runs are due"
-    )
-    return replace(plan, size=size, reason=reason, changed_at=now, patience=patience)
+    cause = f"a run has been due for {demand.oldest:.1f} s, and the target is {policy.target_age:g} s"
+    if demand.oldest < policy.target_age:
+        cause = f"{demand.lost} runs of lost workers wait for a worker that releases them"
+    places = f"{demand.claimed} of {policy.capacity * working} places are taken, {demand.depth} runs are due"
+    return replace(plan, size=size, reason=f"{cause}; {places}", changed_at=now, patience=patience)
 
 
 def _smaller_size(policy: ScalingPolicy, demand: Demand, size: int) -> int:

@@ -16,11 +16,11 @@ from statewright.cli.workers.fleet.scaling import MAX_PATIENCE, Demand, ScalingP
 POLICY = ScalingPolicy(min=1, max=8, capacity=10)
 
 
-def demand(oldest: float = 0.0, depth: int = 0, claimed: int = 0) -> Demand:
-    return Demand(oldest=oldest, depth=depth, claims={"wrk_1": claimed})
+def demand(oldest: float = 0.0, depth: int = 0, claimed: int = 0, lost: int = 0) -> Demand:
+    return Demand(oldest=oldest, depth=depth, lost=lost, claims={"wrk_1": claimed})
 
 
-DEMANDS = st.builds(demand, st.floats(0, 1000), st.integers(0, 10_000), st.integers(0, 500))
+DEMANDS = st.builds(demand, st.floats(0, 1000), st.integers(0, 10_000), st.integers(0, 500), st.integers(0, 500))
 
 
 @st.composite
@@ -185,6 +185,16 @@ def test_an_empty_fleet_starts_a_worker_for_a_run_that_is_too_old() -> None:
     policy = ScalingPolicy(min=0, max=3, capacity=1)
     assert plan_size(policy, demand(4.9, 5), 0, SizePlan(size=0), 0).size == 0
     assert plan_size(policy, demand(5.0, 5), 0, SizePlan(size=0), 0).size == 1
+
+
+def test_an_empty_fleet_starts_a_worker_to_release_the_runs_of_lost_workers() -> None:
+    policy = ScalingPolicy(min=0, max=3, capacity=1)
+    plan = plan_size(policy, demand(lost=3), 0, SizePlan(size=0), 0)
+    assert (plan.size, plan.reason.partition(";")[0]) == (
+        1,
+        "3 runs of lost workers wait for a worker that releases them",
+    )
+    assert plan_size(policy, demand(lost=3), 1, SizePlan(size=1), 10).size == 1
 
 
 # -- shrinking
