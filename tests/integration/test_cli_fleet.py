@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,10 @@ class Site:
         self._processes.append(fleet)
         return fleet
 
+    def forget(self, process: ServerProcess) -> None:
+        """Stop expecting that a process is running."""
+        self._processes.remove(process)
+
     def start_runs(self, count: int) -> list[str]:
         return [self.client.runs.start("work", {"name": f"run{number}"}).id for number in range(count)]
 
@@ -103,8 +107,17 @@ class Site:
     def wait_until(self, is_done: Callable[[], object]) -> None:
         until = time.monotonic() + PATIENCE
         while not is_done():
-            assert time.monotonic() < until, "\n".join(process.output for process in self._processes)
+            output = "\n".join(process.output for process in self._processes)
+            assert all(process.process.poll() is None for process in self._processes), output
+            assert time.monotonic() < until, output
             time.sleep(0.1)
+
+    def wait_for_ends(self, run_ids: Sequence[str]) -> list[Any]:
+        """Wait until runs have ended, and return them. All must have completed."""
+        self.wait_until(lambda: all(self.client.runs.get(run_id).output is not None for run_id in run_ids))
+        runs = [self.client.runs.get(run_id) for run_id in run_ids]
+        assert {run.status for run in runs} == {"completed"}
+        return runs
 
 
 @pytest.fixture
@@ -139,9 +152,7 @@ def test_a_worker_on_ray_advances_runs_of_a_file_and_drains_with_its_supervisor(
         site = Site(stack, tmp_path, str(tmp_path / "runs.db"))
         site.open()
         fleet = site.start_fleet("local", "--max", "1")
-        (run_id,) = site.start_runs(1)
-        run = site.client.runs.wait(run_id, PATIENCE)
-        assert run.status == "completed"
+        (run,) = site.wait_for_ends(site.start_runs(1))
         # The project was sent, and not read where the supervisor runs.
         assert Path(run.output["folder"]) not in (tmp_path, *tmp_path.iterdir())
         (worker,) = site.live_workers()
@@ -168,7 +179,7 @@ def test_the_fleet_grows_from_one_worker_to_three_under_a_backlog_and_shrinks_ba
 
         site.open()
         site.wait_until(lambda: len(site.client.workers.list()) == 1)
-        assert {site.client.runs.wait(run_id, PATIENCE).status for run_id in run_ids} == {"completed"}
+        site.wait_for_ends(run_ids)
         assert count_executions(site.marks) == {1}
         site.wait_until(lambda: measure(fleet)['workers{state="draining"}'] == 0)
         sizes = measure(fleet)
@@ -191,8 +202,7 @@ def test_a_killed_actor_is_replaced_and_its_runs_complete(site: Site) -> None:
         assert (loss["worker"], loss["pid"], loss["replaced_in_seconds"]) == (killed.id, killed.pid, 1)
         assert "ActorDiedError" in loss["reason"]
         site.open()
-        runs = [site.client.runs.wait(run_id, PATIENCE) for run_id in run_ids]
-        assert {run.status for run in runs} == {"completed"}
+        runs = site.wait_for_ends(run_ids)
         assert sorted(run.losses for run in runs) == [0, 0, 1, 1]
         assert fleet.stop() == 0
 
@@ -213,7 +223,7 @@ def test_workers_of_a_lost_node_wait_for_another_one(site: Site) -> None:
         cluster.add_node(num_cpus=1)
         site.wait_until(lambda: measure(fleet)['workers{state="working"}'] == 2)
         site.open()
-        assert {site.client.runs.wait(run_id, PATIENCE).status for run_id in run_ids} == {"completed"}
+        site.wait_for_ends(run_ids)
         assert fleet.stop() == 0
 
 
@@ -225,16 +235,18 @@ def test_one_supervisor_has_the_name_of_a_fleet_and_takes_the_workers_with_it_wh
         site.wait_until(lambda: site.begun == 2)
         second = site.start_fleet(cluster.address, "--max", "1", name="second")
         assert second.process.wait(PATIENCE) == 2
+        site.forget(second)
         assert "The fleet 'default' has a supervisor on this cluster already." in second.output
         other = site.start_fleet(cluster.address, "--max", "1", "--fleet", "other", "--queues", "gpu", name="other")
         other.wait_for("A worker of the fleet has started.")
 
         (worker,) = [worker for worker in site.live_workers() if worker.queues is None]
         first.process.kill()
+        site.forget(first)
         site.wait_until(lambda: not is_running(worker.pid))
         site.open()
         third = site.start_fleet(cluster.address, "--max", "1", name="third")
-        assert {site.client.runs.wait(run_id, PATIENCE).status for run_id in run_ids} == {"completed"}
+        site.wait_for_ends(run_ids)
         assert [each.stop() for each in (third, other)] == [0, 0]
 
 
@@ -249,6 +261,7 @@ def test_a_second_signal_kills_the_workers(site: Site) -> None:
         fleet.wait_for("The fleet is draining.")
         fleet.process.send_signal(signal.SIGINT)
         assert fleet.process.wait(PATIENCE) == 143
+        site.forget(fleet)
         site.wait_until(lambda: not is_running(worker.pid))
         assert {site.client.runs.get(run_id).status for run_id in run_ids} == {"running"}
 

@@ -43,19 +43,22 @@ def connect(address: str, runtime_env: Mapping[str, Any], seconds: float = CONNE
     """
     ray = import_ray()
     _check_port(address)
-    options: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
+    options: dict[str, Any] = {
+        "address": address,
+        "namespace": NAMESPACE,
+        "runtime_env": dict(runtime_env),
+        "logging_level": "ERROR",
+        "log_to_driver": False,  # the lines of all workers, in another format: they are in the logs of their nodes
+    }
+    if address == LOCAL:
+        # Not on a thread: Linux ends the processes of the cluster together with the thread that has started them.
+        ray.init(**options, include_dashboard=False)
+        return ray
     failures: list[Exception] = []
 
     def work() -> None:
         try:
-            ray.init(
-                address,
-                namespace=NAMESPACE,
-                runtime_env=dict(runtime_env),
-                logging_level="ERROR",
-                log_to_driver=False,  # the lines of all workers, in another format: they are in the logs of their nodes
-                **options,
-            )
+            ray.init(**options)
         except Exception as error:
             failures.append(error)
 

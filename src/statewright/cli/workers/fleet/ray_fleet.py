@@ -6,70 +6,21 @@ itself, because the supervisor has to see each loss, and decides when a replacem
 
 The actors are not detached: Ray ends them when the supervisor ends, however that happens. Detached ones would run on
 unseen, without anybody who scales or drains them. Other workers release and continue their runs.
-
-The name of a fleet is that of a small actor without resources, which Ray ends with the supervisor, too. So a second
-supervisor with the same name is refused, and one that replaces a killed supervisor is not.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from statewright.cli.console.failure import UsageError
 from statewright.cli.workers.fleet.fleet import Member, MemberState
 from statewright.cli.workers.fleet.options import Placement
 from statewright.cli.workers.fleet.worker_actor import WorkerActor, WorkerSpec
 
-NAME_SECONDS: Final = 15.0
-"""Seconds to wait for the name of a fleet: Ray needs some to notice that the previous supervisor has ended."""
-ACTOR_SECONDS: Final = 120.0
-"""Seconds that Ray has to start the actor with the name: a process, which imports this package."""
 _MAX_REASON: Final = 400
 """Characters of the reason of a loss in logs."""
-
-
-class FleetName:
-    """An actor that does nothing. Its name is that of the fleet."""
-
-    def exists(self) -> bool:
-        """Return True. The call fails if another actor has got the name."""
-        return True
-
-
-def claim_name(ray: Any, name: str, seconds: float = NAME_SECONDS) -> Any:
-    """Claim the name of a fleet on the cluster for this process, and return the actor that holds it.
-
-    Raises UsageError if another supervisor has the name for longer than some seconds.
-    """
-    # The actor survives the loss of its node, but not the end of this process.
-    actor_class = ray.remote(FleetName).options(name=f"fleet {name}", num_cpus=0, max_restarts=-1)
-    until = time.monotonic() + seconds
-    while True:
-        # Ray looks for the name before it creates an actor, and may still find another one while it does.
-        with suppress(ValueError, ray.exceptions.RayActorError):
-            actor = actor_class.remote()
-            _wait_for(ray, actor)
-            return actor
-        if time.monotonic() >= until:
-            raise UsageError(
-                f"The fleet {name!r} has a supervisor on this cluster already. Stop it, or give this fleet another "
-                f"name with --fleet NAME."
-            )
-        time.sleep(0.5)
-
-
-def _wait_for(ray: Any, actor: Any) -> None:
-    try:
-        ray.get(actor.exists.remote(), timeout=ACTOR_SECONDS)
-    except ray.exceptions.GetTimeoutError:
-        raise UsageError(
-            f"The Ray cluster has not started an actor without resources within {ACTOR_SECONDS:g} seconds. Check its "
-            f"nodes with: ray status"
-        ) from None
 
 
 @dataclass(slots=True)
