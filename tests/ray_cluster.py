@@ -29,6 +29,7 @@ def prepare_environment() -> None:
     """Set the variables that Ray reads when it is imported and when it starts processes."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # 15 is the default, which leaves nothing on a busy machine
     root = str(Path(__file__).parents[1])
     paths = [root, str(Path(root) / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))

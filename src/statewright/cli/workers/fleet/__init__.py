@@ -2,5 +2,5 @@
 
 `supervisor` starts, replaces and drains workers; `scaling` and `restarts` decide how many and when, without any input
 or output; `demand` reads from the ledger what they need; `fleet` is the port to what starts processes, and `ray_fleet`
-and `worker_actor` are its adapter for Ray.
+is its adapter for Ray, whose actors (`worker_actor`) have a worker each (`hosted_worker`).
 """

@@ -21,13 +21,13 @@ from statewright.cli.serve.server import ServerLocation, build_server_settings, 
 from statewright.cli.serve.sockets import open_listening_socket
 from statewright.cli.workers.fleet.fleet import Fleet
 from statewright.cli.workers.fleet.fleet_name import claim_name
+from statewright.cli.workers.fleet.hosted_worker import WorkerSpec
 from statewright.cli.workers.fleet.metrics import FleetMetrics
 from statewright.cli.workers.fleet.options import DEFAULT_FLEET, FleetOptions
 from statewright.cli.workers.fleet.ray_connection import check_database, connect, import_ray
 from statewright.cli.workers.fleet.ray_fleet import RayFleet
 from statewright.cli.workers.fleet.scaling import ScalingPolicy
 from statewright.cli.workers.fleet.supervisor import Supervisor
-from statewright.cli.workers.fleet.worker_actor import WorkerSpec
 from statewright.cli.workers.health import HealthEndpoint
 from statewright.cli.workers.queue_names import describe_queues
 from statewright.cli.workers.signals import handling_signals

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from statewright.cli.workers.fleet.fleet import Member, MemberState
+from statewright.cli.workers.fleet.hosted_worker import WorkerSpec
 from statewright.cli.workers.fleet.options import Placement
-from statewright.cli.workers.fleet.worker_actor import WorkerActor, WorkerSpec
+from statewright.cli.workers.fleet.worker_actor import WorkerActor
 
 _MAX_REASON: Final = 400
 """Characters of the reason of a loss in logs."""
@@ -45,7 +46,7 @@ class RayFleet:
         self._actors: dict[str, _Actor] = {}
 
     def add(self) -> str:
-        handle = self._actor_class.remote(self._spec)
+        handle = self._actor_class.remote()
         member = Member(id=handle._actor_id.hex(), state=MemberState.PENDING)
         self._actors[member.id] = _Actor(handle, member, handle.locate.remote())
         return member.id
@@ -89,7 +90,7 @@ class RayFleet:
                 actor.member = replace(
                     member, state=MemberState.STARTING, node=result.node, host=result.host, pid=result.pid
                 )
-                actor.call = handle.load.remote()
+                actor.call = handle.load.remote(self._spec)
             case MemberState.STARTING if result is not None:
                 actor.member = replace(member, state=MemberState.ENDED, loss=result, refused=True)
             case MemberState.STARTING:

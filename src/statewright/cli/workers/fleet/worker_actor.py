@@ -1,47 +1,21 @@
-"""A worker of a fleet as a Ray actor: the same process as `statewright worker`, without its own signals and endpoint.
+"""The Ray actor of a worker. The supervisor calls its methods in their order, one at a time.
 
-The supervisor calls the methods in their order, one at a time. `begin` is a method of its own, so that a worker that
-has not begun can be killed without loss: until then it has claimed nothing. An actor is not asked to drain by Ray, but
-by its record in the ledger, like any worker, so it needs no second thread for calls while it is working.
+Ray creates an actor only after its module was imported, and reports it as pending until then. So this module imports
+little, and the rest is imported with the argument of `load`. No method may be a coroutine function, because Ray would
+then call all methods on an event loop.
 
-This module is imported on every node, so the node needs the same version of the package.
+The modules are imported on every node, so the nodes need the same version of the package.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
 import socket
-from contextlib import ExitStack
-from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from statewright.cli.console.failure import UsageError, format_failure
-from statewright.cli.serve.catalog import build_catalog, select_project
-from statewright.cli.serve.server import ServerLocation, open_service
-from statewright.cli.workers.queue_names import describe_queues
-from statewright.cli.workflow.models import Models
-from statewright.observe import LogFormat, configure_logging
-from statewright.service import Catalog, Service, ServiceSettings
-
-logger = logging.getLogger("statewright.worker")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSpec:
-    """Everything that an actor needs to become a worker."""
-
-    target: str | None
-    """FILE or FILE.py:GRAPH, relative to the folder of the project; None for all graphs of the project."""
-    folder: str | None
-    """The folder of the project on the node; None if it is the working directory, to which Ray has sent it."""
-    location: ServerLocation
-    settings: ServiceSettings
-    models: Models
-    log_format: LogFormat
+if TYPE_CHECKING:
+    from statewright.cli.workers.fleet.hosted_worker import HostedWorker, WorkerSpec
 
 
 class Place(NamedTuple):
@@ -53,81 +27,29 @@ class Place(NamedTuple):
 
 
 class WorkerActor:
-    """A worker in the process of a Ray actor."""
+    """A worker in the process of an actor."""
 
-    def __init__(self, spec: WorkerSpec) -> None:
-        self._spec = spec
-        self._stack = ExitStack()
-        self._runner = asyncio.Runner()
-        self._service: Service | None = None
-        self._catalog: Catalog | None = None
+    def __init__(self) -> None:
+        self._worker: HostedWorker | None = None
 
     def locate(self) -> Place:
         """Return where the actor was placed."""
         ray: Any = import_module("ray")
         return Place(ray.get_runtime_context().get_node_id(), socket.gethostname(), os.getpid())
 
-    def load(self) -> str | None:
+    def load(self, spec: WorkerSpec) -> str | None:
         """Load the project and open the database. Return why that is impossible; None if it has succeeded."""
-        spec = self._spec
-        try:
-            if spec.folder is not None:
-                os.chdir(spec.folder)
-            self._stack.enter_context(configure_logging(spec.log_format))
-            _check_database(spec.location)
-            project = select_project(spec.target)
-            self._catalog = build_catalog(project, spec.models)
-            self._service = self._stack.enter_context(
-                open_service(project, self._catalog, spec.location, spec.settings)
-            )
-        except Exception as error:
-            logger.exception("The worker cannot start.")
-            self._stack.close()
-            message = str(error) if isinstance(error, UsageError) else format_failure(error)
-            return f"{message} (on host {socket.gethostname()})"
-        return None
+        from statewright.cli.workers.fleet.hosted_worker import HostedWorker
+
+        self._worker = HostedWorker(spec)
+        return self._worker.load()
 
     def begin(self) -> str:
         """Begin to advance runs, and return the id of the worker in the ledger."""
-        assert self._service is not None
-        assert self._catalog is not None
-        self._runner.run(self._service.start_working())
-        worker = self._service.worker
-        assert worker is not None
-        place = self.locate()
-        fields = {
-            "worker": worker.id,
-            "queues": describe_queues(self._spec.settings),
-            "graphs": [served.name for served in self._catalog.served],
-            "capacity": self._spec.settings.capacity,
-            **place._asdict(),
-        }
-        logger.info("The worker has started.", extra=fields)
-        return worker.id
+        assert self._worker is not None
+        return self._worker.begin(self.locate()._asdict())
 
     def join(self) -> None:
         """Advance runs until the worker is asked to drain, and return when it has drained."""
-        try:
-            self._runner.run(self._drain_on_request())
-        finally:
-            self._runner.close()
-            self._stack.close()
-
-    async def _drain_on_request(self) -> None:
-        assert self._service is not None
-        worker = self._service.worker
-        assert worker is not None
-        await asyncio.wrap_future(worker.drain_request)
-        logger.info("The worker is draining.", extra={"worker": worker.id, "reason": "drain request"})
-        await self._service.stop()
-        logger.info("The worker has stopped.", extra={"worker": worker.id, "reason": "drain request"})
-
-
-def _check_database(location: ServerLocation) -> None:
-    """Raise UsageError for a file that this node does not have. Opening it would create an empty database."""
-    database = location.database
-    if isinstance(database, Path) and not database.exists():
-        raise UsageError(
-            f"The database {str(database)!r} does not exist on this node. Workers on several machines need a Postgres "
-            f"database: --database postgresql://user@host/name."
-        )
+        assert self._worker is not None
+        self._worker.join()
