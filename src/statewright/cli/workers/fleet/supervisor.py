@@ -113,8 +113,8 @@ class Supervisor:
         """Look at the fleet and the ledger once, and do what has become necessary."""
         self._look_at_members()
         await self._replan()
-        await self._continue_draining()
         self._resize()
+        await self._continue_draining()
         self._warn_of_pending()
 
     # -- the members

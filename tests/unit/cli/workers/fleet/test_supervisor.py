@@ -136,7 +136,6 @@ async def test_the_fleet_grows_with_a_backlog_and_drains_back_to_its_minimum(tmp
         await bench.steps_until(lambda: bench.supervisor.desired == 1, claimed=0)
         assert {run.status for run in await bench.runs()} == {RunStatus.COMPLETED}
         assert bench.states == {"working": 1, "draining": 2}
-        await bench.step()  # asks the last one to drain
         assert sum(worker.draining for worker in await bench.workers()) == 2
         bench.clock.advance(HEARTBEAT)
         await bench.steps_until(lambda: bench.states == {"working": 1}, 0)
