@@ -41,7 +41,7 @@ def wait(state):
     until = time.monotonic() + 600
     while (FOLDER / "closed").exists() and time.monotonic() < until:
         time.sleep(0.01)
-    return {"folder": os.getcwd()}
+    return {"folder": str(Path(__file__).parent)}
 
 graph = StateGraph(State).add_node("mark", mark).add_node("wait", wait)
 graph.add_edge(START, "mark").add_edge("mark", "wait")
@@ -109,14 +109,19 @@ class Site:
         while not is_done():
             output = "\n".join(process.output for process in self._processes)
             assert all(process.process.poll() is None for process in self._processes), output
-            assert time.monotonic() < until, output
+            assert time.monotonic() < until, (output, self.client.runs.list(), self.client.workers.list())
             time.sleep(0.1)
 
     def wait_for_ends(self, run_ids: Sequence[str]) -> list[Any]:
         """Wait until runs have ended, and return them. All must have completed."""
-        self.wait_until(lambda: all(self.client.runs.get(run_id).output is not None for run_id in run_ids))
-        runs = [self.client.runs.get(run_id) for run_id in run_ids]
-        assert {run.status for run in runs} == {"completed"}
+        runs: list[Any] = []
+
+        def have_ended() -> bool:
+            runs[:] = [self.client.runs.get(run_id) for run_id in run_ids]
+            return all(run.status not in ("pending", "running") for run in runs)
+
+        self.wait_until(have_ended)
+        assert {run.status for run in runs} == {"completed"}, runs
         return runs
 
 
