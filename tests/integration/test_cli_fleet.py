@@ -134,7 +134,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 def events(fleet: ServerProcess, name: str) -> list[dict[str, Any]]:
     """Return the events of a supervisor with a name, from its log."""
-    lines = [json.loads(line) for line in fleet.output.splitlines() if line.startswith("{")]
+    lines = [json.loads(line) for line in fleet.output.splitlines() if line.startswith("{") and line.endswith("}")]
     return [line for line in lines if line["event"] == name]
 
 
@@ -157,6 +157,7 @@ def count_executions(marks: Path) -> set[int]:
     return {len(mark.read_text().splitlines()) for mark in marks.glob("*.begun")}
 
 
+@pytest.mark.sampled
 def test_a_worker_on_ray_advances_runs_of_a_file_and_drains_with_its_supervisor(tmp_path: Path) -> None:
     prepare_environment()
     with ExitStack() as stack:
@@ -167,6 +168,7 @@ def test_a_worker_on_ray_advances_runs_of_a_file_and_drains_with_its_supervisor(
         # The project was sent, and not read where the supervisor runs.
         assert Path(run.output["folder"]) not in (tmp_path, *tmp_path.iterdir())
         (worker,) = site.live_workers()
+        fleet.wait_for("A worker of the fleet has started..*\n")
         assert (worker.capacity, worker.pid) == (2, events(fleet, "A worker of the fleet has started.")[0]["pid"])
         assert fleet.stop() == 0
         assert site.client.workers.list() == []
