@@ -37,8 +37,10 @@ from statewright.project import Project
 from statewright.service import Service, ServiceSettings
 
 logger = logging.getLogger("statewright.fleet")
-EXCLUDED_FROM_UPLOAD: Final = (".git", ".venv", "venv", "__pycache__", "node_modules", ".statewright", "*.db", "*.db-*")
-"""Patterns of files that are not sent to the nodes, besides those in `.gitignore`."""
+EXCLUDED_FROM_UPLOAD: Final = (
+    ".git", ".venv", "venv", "__pycache__", "node_modules", ".statewright", "*.db", "*.db-*", ".env", ".env.*"
+)  # fmt: skip
+"""Patterns of files that are not sent to the nodes, besides those in `.gitignore`: what each node has, and secrets."""
 
 
 def run_fleet(
