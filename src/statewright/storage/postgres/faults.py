@@ -74,7 +74,7 @@ def parse_url(url: str) -> ConnInfo:
         # Other messages of libpq may quote a part of the password.
         reason = message if message.startswith(_HARMLESS) else "it cannot be parsed, or its port is not a number"
         raise InvalidConfig(
-            f"The address of the database is not valid: {reason}. Write a URL such as postgresql://user@host:5432/name, "
+            f"The address of the database is not valid: {reason}. Write a URL like postgresql://user@host:5432/name, "
             f"and in the user name and the password '@' as %40, '/' as %2F and '%' as %25."
         ) from None
     host, name = parts.get("host", ""), parts.get("dbname") or parts.get("user", "")
