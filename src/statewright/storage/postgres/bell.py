@@ -141,6 +141,8 @@ class PostgresBell:
         poll.register(connection.socket, select.POLLIN)
         poll.register(self._wake_reader, select.POLLIN)
         while not self._closed:
+            # Before the poll: whatever came with the result of a statement has left the socket already.
+            self._receive(connection)
             remaining = last_sent + INTERVAL - time.monotonic()
             if self._pending and remaining <= 0:
                 last_sent = time.monotonic()
@@ -149,7 +151,6 @@ class PostgresBell:
             poll.poll(max(1.0, remaining * 1000) if self._pending else None)
             self._drain_wakeups()
             connection.consume_input()
-            self._receive(connection)
 
     def _send(self, connection: pq.abc.PGconn) -> None:
         with self._lock:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from psycopg import pq
 from tests.postgres_server import empty_database, shared_url
 
 from statewright.runs.bell import Ring
@@ -65,6 +66,27 @@ def test_a_ring_is_heard_in_other_processes_and_not_in_its_own(bells: list[Postg
     bells[1].ring(Ring.EVENTS)
     own.wait_for(Ring.EVENTS)
     assert Ring.DUE not in own.rings
+
+
+def test_a_ring_that_arrives_with_the_result_of_a_statement_is_heard(database: PostgresDatabase) -> None:
+    class Interrupted(PostgresBell):
+        """Is notified between two statements, so that it reads the notification together with a result."""
+
+        def _execute(self, connection: pq.abc.PGconn, statement: str) -> None:
+            super()._execute(connection, statement)
+            if statement.startswith("NOTIFY"):
+                notify = f"NOTIFY \"{self._channel}\", '{Ring.EVENTS}'"
+                database.write(lambda session: session.execute(notify))
+                super()._execute(connection, f'LISTEN "{self._channel}"')
+                self._drain_wakeups()  # nothing else makes it look
+
+    bell = Interrupted(shared_url(), schema=database.schema)
+    try:
+        listener = Listener(bell)
+        bell.ring(Ring.DUE)
+        listener.wait_for(Ring.EVENTS)
+    finally:
+        bell.close()
 
 
 def test_many_rings_are_few_notifications_and_the_last_one_is_heard(bells: list[PostgresBell]) -> None:
