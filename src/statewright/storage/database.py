@@ -241,7 +241,7 @@ class Database(Closeable, ABC):
 
     @abstractmethod
     def insert(self, connection: Connection, sql: str, parameters: Any) -> int:
-        """Insert a row, and return the number that the database has assigned to it."""
+        """Insert a row, and return the number that the database has assigned to it, 0 if the statement inserts none."""
 
     @abstractmethod
     def violated_constraint(self, error: Exception) -> tuple[bool, Sequence[str]]:

@@ -264,7 +264,8 @@ class PostgresDatabase(GroupCommitDatabase):
         return statements(_PACKAGE, name, self.row_ids)
 
     def insert(self, connection: Any, sql: str, parameters: Any) -> int:
-        return connection.execute(f"{sql} RETURNING id", parameters).fetchone()[0]
+        row = connection.execute(f"{sql} RETURNING id", parameters).fetchone()
+        return row[0] if row is not None else 0
 
     def violated_constraint(self, error: Exception) -> tuple[bool, Sequence[str]]:
         assert isinstance(error, IntegrityError)

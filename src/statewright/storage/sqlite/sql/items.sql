@@ -21,5 +21,8 @@ WHERE namespace >= :first AND namespace < :beyond AND (until IS NULL OR until > 
 SELECT DISTINCT namespace FROM items
 WHERE namespace >= :first AND namespace < :beyond AND (until IS NULL OR until > :now);
 
+-- delete_vectors_of
+DELETE FROM vectors WHERE item IN (SELECT value FROM json_each(?));
+
 -- refresh
 UPDATE items SET until = max(until, ? + ttl) WHERE id = ?;
