@@ -16,9 +16,6 @@ SELECT id, namespace FROM items
 WHERE until IS NULL OR until > :now
 ORDER BY id DESC;
 
--- id
-SELECT id, created_at, until FROM items WHERE namespace = :namespace AND key = :key;
-
 -- delete
 DELETE FROM items WHERE id = ?;
 

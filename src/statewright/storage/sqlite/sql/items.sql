@@ -1,5 +1,8 @@
 -- Statements of ../../sql/items.sql in the dialect of SQLite.
 
+-- id
+SELECT id, created_at, until FROM items WHERE namespace = :namespace AND key = :key;
+
 -- put
 -- Replaces an item, with an id larger than all before.
 INSERT OR REPLACE INTO items (namespace, key, created_at, updated_at, ttl, until, value)
