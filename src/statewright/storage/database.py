@@ -151,6 +151,8 @@ class Database(Closeable, ABC):
     executes_late: ClassVar[bool] = False
     """True if statements that were sent may be executed only by the commit. Checking values before sending a statement
     then does not avoid rollbacks."""
+    has_null_characters: ClassVar[bool] = True
+    """True if texts may contain null characters."""
     has_arrays: ClassVar[bool] = False
     """True if a list can be one parameter of a statement."""
     streams_rows: ClassVar[bool] = False

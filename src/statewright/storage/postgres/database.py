@@ -64,6 +64,7 @@ class PostgresDatabase(GroupCommitDatabase):
 
     row_ids = RowIds(number_bits=28)  # leaves 35 bits for lines: a busy server would use up the 31 bits of SQLite
     executes_late = True
+    has_null_characters = False
     has_arrays = True
     INTEGRITY_ERROR = IntegrityError
     AFTER_ALL_TEXT = None  # no value sorts after all texts, so statements test whether the parameter is NULL

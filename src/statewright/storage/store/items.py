@@ -72,7 +72,7 @@ class Items:
 
     def get(self, namespace: Namespace, key: str, *, refresh: bool) -> Item | None:
         item_key = item_key_of(namespace, key)
-        if item_key is None:
+        if item_key is None or not self._can_store(*item_key.values()):
             return None
         row = self._connection.execute(self._sql["item"], {**item_key, "now": self._now}).fetchone()
         return self._item(Item, row, refresh) if row is not None else None
@@ -105,9 +105,9 @@ class Items:
 
     def delete(self, namespace: Namespace, key: str) -> None:
         item_key = item_key_of(namespace, key)
-        for number, *_ in (
-            self._connection.execute(self._sql["id"], item_key).fetchall() if item_key is not None else ()
-        ):
+        if item_key is None or not self._can_store(*item_key.values()):
+            return
+        for number, *_ in self._connection.execute(self._sql["id"], item_key).fetchall():
             self._connection.execute(self._sql["delete_vectors"], (number,))
             self._connection.execute(self._sql["delete"], (number,))
 
@@ -125,7 +125,7 @@ class Items:
 
         They are in order of similarity to `query`, or most recently updated first if `query` is None.
         """
-        if path_of(prefix) is None:
+        if path_of(prefix) is None or not self._can_store(*prefix):
             return []
         candidates = self._by_update(prefix) if query is None else self._by_similarity(prefix, query)
         rows = ((self._row(number), score) for number, score in candidates)
@@ -144,7 +144,7 @@ class Items:
 
         If `max_depth` is not None, only the first `max_depth` labels of each are returned.
         """
-        if path_of(prefix) is None or path_of(suffix) is None:
+        if path_of(prefix) is None or path_of(suffix) is None or not self._can_store(*prefix):
             return []
         starts, ends = _pattern(prefix), re.compile(r"(?:\A|(?<=\.))" + _pattern(suffix).pattern + r"\Z")
         rows = self._connection.execute(self._sql["namespaces"], self._range(prefix))
@@ -157,6 +157,10 @@ class Items:
         numbers = [number for (number,) in self._connection.execute(self._sql["delete_over"], {"now": self._now})]
         self._connection.execute(self._sql["delete_vectors_of"], (json.dumps(numbers),))
         return len(numbers)
+
+    def _can_store(self, *texts: str) -> bool:
+        """Return False if no item of the database can have these names. Files may have items of earlier versions."""
+        return self._database.has_null_characters or not any("\0" in text for text in texts)
 
     def _row(self, number: int) -> Any:
         """Return the row of an item; None if it is gone."""
