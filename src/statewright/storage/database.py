@@ -245,6 +245,10 @@ class Database(Closeable, ABC):
     def insert(self, connection: Connection, sql: str, parameters: Any) -> int:
         """Insert a row, and return the number that the database has assigned to it, 0 if the statement inserts none."""
 
+    def is_unstorable(self, error: Exception) -> bool:
+        """Return whether an error of a statement means that a text or another value can never be stored here."""
+        return False
+
     @abstractmethod
     def violated_constraint(self, error: Exception) -> tuple[bool, Sequence[str]]:
         """Return whether the constraint that was violated is a uniqueness constraint, and its columns."""

@@ -33,7 +33,7 @@ from statewright.storage.group_commit import GroupCommitDatabase, LateFailure, R
 from statewright.storage.locations import checked_schema, is_postgres_url, parse_postgres_url
 from statewright.storage.postgres.bell import PostgresBell
 from statewright.storage.postgres.connection import ConnectionLost, IntegrityError, Session
-from statewright.storage.postgres.faults import ConnInfo, parse_url, translate_error
+from statewright.storage.postgres.faults import ConnInfo, is_unstorable, parse_url, translate_error
 from statewright.storage.postgres.migrate import has_schema, prepare_schema, read_version
 from statewright.storage.postgres.readers import Readers
 from statewright.storage.postgres.replica import Replica, ReplicaUnavailable
@@ -267,6 +267,9 @@ class PostgresDatabase(GroupCommitDatabase):
     def insert(self, connection: Any, sql: str, parameters: Any) -> int:
         row = connection.execute(f"{sql} RETURNING id", parameters).fetchone()
         return row[0] if row is not None else 0
+
+    def is_unstorable(self, error: Exception) -> bool:
+        return is_unstorable(error)
 
     def violated_constraint(self, error: Exception) -> tuple[bool, Sequence[str]]:
         assert isinstance(error, IntegrityError)

@@ -80,6 +80,13 @@ def parse_url(url: str) -> ConnInfo:
     return ConnInfo(make_conninfo(**{**_DEFAULTS, **parts, "client_encoding": _ENCODING}), shown, (host, port, name))
 
 
+def is_unstorable(error: BaseException) -> bool:
+    """Return whether an error is about a value that cannot be stored, rather than about the database."""
+    if isinstance(error, PostgresError):
+        return error.code.startswith(_UNSTORABLE)
+    return isinstance(error, UnicodeEncodeError)
+
+
 def translate_error(error: BaseException, location: str) -> StorageError | None:
     """Return the StorageError for an error of the server or of the connection; None for other exceptions."""
     if isinstance(error, ConnectionLost):
@@ -110,7 +117,7 @@ def translate_error(error: BaseException, location: str) -> StorageError | None:
             f"A statement on {location} took too long or was cancelled, perhaps while it waited for locks: {error}. "
             f"Nothing was written. Try again, or raise statement_timeout of this user."
         )
-    if error.code.startswith(_UNSTORABLE):
+    if is_unstorable(error):
         return SerdeError("a name or a value", f"{error}. Nothing was written")
     if error.code in _DAMAGED:
         return DamagedDatabase(str(error), where=location)
