@@ -64,6 +64,7 @@ class PostgresDatabase(GroupCommitDatabase):
 
     row_ids = RowIds(number_bits=28)  # leaves 35 bits for lines: a busy server would use up the 31 bits of SQLite
     executes_late = True
+    has_null_characters = False
     has_arrays = True
     INTEGRITY_ERROR = IntegrityError
     AFTER_ALL_TEXT = None  # no value sorts after all texts, so statements test whether the parameter is NULL
@@ -264,7 +265,8 @@ class PostgresDatabase(GroupCommitDatabase):
         return statements(_PACKAGE, name, self.row_ids)
 
     def insert(self, connection: Any, sql: str, parameters: Any) -> int:
-        return connection.execute(f"{sql} RETURNING id", parameters).fetchone()[0]
+        row = connection.execute(f"{sql} RETURNING id", parameters).fetchone()
+        return row[0] if row is not None else 0
 
     def violated_constraint(self, error: Exception) -> tuple[bool, Sequence[str]]:
         assert isinstance(error, IntegrityError)
