@@ -32,7 +32,8 @@ from statewright.storage.encryption import Encryptor
 from statewright.storage.group_commit import GroupCommitDatabase, LateFailure, RetryTransaction
 from statewright.storage.locations import checked_schema, is_postgres_url, parse_postgres_url
 from statewright.storage.postgres.bell import PostgresBell
-from statewright.storage.postgres.connection import ConnectionLost, IntegrityError, Session
+from statewright.storage.postgres.connecting import ConnectionLost
+from statewright.storage.postgres.connection import IntegrityError, Session
 from statewright.storage.postgres.faults import ConnInfo, parse_url, translate_error
 from statewright.storage.postgres.migrate import has_schema, prepare_schema, read_version
 from statewright.storage.postgres.readers import Readers

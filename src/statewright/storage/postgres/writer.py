@@ -33,7 +33,8 @@ from typing import Final, TypeVar
 
 from statewright.storage.database import Statement
 from statewright.storage.group_commit import RetryTransaction
-from statewright.storage.postgres.connection import ConnectionLost, PostgresError, Session
+from statewright.storage.postgres.connecting import ConnectionLost
+from statewright.storage.postgres.connection import PostgresError, Session
 
 T = TypeVar("T")
 PATIENCE: Final = 15.0
