@@ -26,10 +26,14 @@ class ConnectionLost(Exception):  # the usual name
         """True if `COMMIT` was sent, so that the transaction may have been committed."""
 
 
+class ConnectionFailed(ConnectionLost):
+    """No session could be started."""
+
+
 def connect(conninfo: bytes, timeout: float) -> pq.abc.PGconn:
     """Connect to the first host that has the role `target_session_attrs`, without holding the interpreter.
 
-    `timeout` are the seconds for each host, unless the address has a `connect_timeout`. Raises ConnectionLost if no
+    `timeout` are the seconds for each host, unless the address has a `connect_timeout`. Raises ConnectionFailed if no
     host could be used.
     """
     try:
@@ -37,14 +41,14 @@ def connect(conninfo: bytes, timeout: float) -> pq.abc.PGconn:
         timeout = _timeout_of(parts, timeout)
         attempts = conninfo_attempts(parts)
     except psycopg.Error as error:  # such as a name of a host that is unknown
-        raise ConnectionLost(str(error)) from error
+        raise ConnectionFailed(str(error)) from error
     reasons: dict[str, None] = {}  # each only once
     for attempt in attempts:
         try:
             return _connect_to_host(make_conninfo("", **attempt).encode(), timeout)
-        except ConnectionLost as error:
+        except ConnectionFailed as error:
             reasons[str(error)] = None
-    raise ConnectionLost("\n".join(reasons))
+    raise ConnectionFailed("\n".join(reasons))
 
 
 def _timeout_of(parts: dict[str, Any], default: float) -> float:
@@ -74,7 +78,7 @@ def _connect_to_host(conninfo: bytes, timeout: float) -> pq.abc.PGconn:
         if remaining <= 0 or not poll.poll(remaining * 1000):
             place = f"{connection.host.decode()}:{connection.port.decode()}"
             connection.finish()
-            raise ConnectionLost(f"the server at {place} did not answer within {timeout:g} seconds")
+            raise ConnectionFailed(f"the server at {place} did not answer within {timeout:g} seconds")
     message = connection.get_error_message().strip()
     connection.finish()
-    raise ConnectionLost(message)
+    raise ConnectionFailed(message)
