@@ -164,6 +164,37 @@ def test_a_server_that_stays_away_is_reported_and_used_when_it_is_back(
         assert len(resolve(saver.history("thread"))) == 2
 
 
+def test_a_group_of_writes_waits_only_once_for_a_server_that_is_away(
+    schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("statewright.storage.postgres.writer.PATIENCE", 0)  # a single attempt
+    attempts: list[None] = []
+    connect = PostgresDatabase._connect
+
+    def connect_counted(database: PostgresDatabase, *arguments: Any, **options: Any) -> Any:
+        attempts.append(None)
+        return connect(database, *arguments, **options)
+
+    def stop_server(connection: Any) -> None:
+        server.stop("immediate")
+
+    def insert(connection: Any) -> None:
+        connection.execute("INSERT INTO events (place, body) VALUES (1, '')")
+
+    with own_server() as server, PostgresDatabase(server.url, schema=schema) as database:
+        monkeypatch.setattr(PostgresDatabase, "_connect", connect_counted)
+        for first in (stop_server, insert):  # the server is lost within a group, and away before another
+            attempts.clear()
+            with database.transaction_lock:
+                writes = [database.submit(job) for job in (first, *[insert] * 9)]
+            for write in writes:
+                with pytest.raises(StorageUnavailable, match="Nothing was written"):
+                    write.result()
+            assert len(attempts) == 1
+        server.start()
+        database.write(insert)
+
+
 # -- the network
 
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 import logging
 import re
 import select
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -33,6 +32,7 @@ from psycopg import pq
 
 from statewright.storage.database import Match, Statement
 from statewright.storage.group_commit import RetryTransaction
+from statewright.storage.postgres.connecting import ConnectionLost, connect
 from statewright.storage.postgres.values import BINARY, Parameter, decoder_of, encode
 
 MAX_PREPARED: Final = 1000
@@ -69,15 +69,6 @@ class PostgresError(Exception):
 
 class IntegrityError(PostgresError):
     """A violated constraint (SQLSTATE class 23)."""
-
-
-class ConnectionLost(Exception):  # the usual name
-    """The session has ended, or could not be started, or its state is unknown."""
-
-    def __init__(self, reason: str, *, was_sent: bool = False) -> None:
-        super().__init__(reason)
-        self.was_sent = was_sent
-        """True if `COMMIT` was sent, so that the transaction may have been committed."""
 
 
 def _field(result: pq.abc.PGresult, field: pq.DiagnosticField) -> str:
@@ -442,32 +433,6 @@ class Session:
             self._read_poll.poll()
             pg.consume_input()
         return pg.get_result()
-
-
-def connect(conninfo: bytes, timeout: float) -> pq.abc.PGconn:
-    """Connect within `timeout` seconds, without holding the interpreter. Raises ConnectionLost if that fails."""
-    deadline = time.monotonic() + timeout
-    connection: pq.abc.PGconn = pq.PGconn.connect_start(conninfo)
-    status = connection.status
-    while status != pq.ConnStatus.BAD:
-        match connection.connect_poll():
-            case pq.PollingStatus.OK:
-                return connection
-            case pq.PollingStatus.READING:
-                event = select.POLLIN
-            case pq.PollingStatus.WRITING:
-                event = select.POLLOUT
-            case _:
-                break
-        poll = select.poll()
-        poll.register(connection.socket, event)
-        remaining = deadline - time.monotonic()
-        if remaining <= 0 or not poll.poll(remaining * 1000):
-            connection.finish()
-            raise ConnectionLost(f"the server did not answer within {timeout:g} seconds")
-    message = connection.get_error_message().strip()
-    connection.finish()
-    raise ConnectionLost(message)
 
 
 def _commits(queries: Iterable[_Query]) -> bool:

@@ -16,7 +16,8 @@ from statewright.errors import (
     StorageLocked,
     StorageUnavailable,
 )
-from statewright.storage.postgres.connection import ConnectionLost, PostgresError
+from statewright.storage.postgres.connecting import ConnectionLost
+from statewright.storage.postgres.connection import PostgresError
 
 _DEFAULTS: Final = {
     "application_name": "statewright",
