@@ -237,6 +237,16 @@ class ClaimTests(LedgerSuite):
         assert len(resolve(ledger.claim("w", at, 9))) == 3
         assert len(resolve(ledger.claim("w", at + timedelta(milliseconds=400), 9))) == 1
 
+    def test_a_queue_whose_rate_is_new_starts_one_run_at_first(self) -> None:
+        for rate, later in ((600, 5), (1_000_000, 9)):
+            ledger = self.ledger_of(
+                Queue(id="new", starts_per_minute=rate),
+                self.due_run("other"),
+                *(self.due_run(f"r{n:02}", queue="new") for n in range(20)),
+            )
+            assert self.claim_ids(ledger) == ["other", "r00"]
+            assert len(resolve(ledger.claim("w", NOW + timedelta(seconds=0.5), 9))) == later
+
     def test_a_start_that_did_not_take_place_gives_its_token_back(self) -> None:
         ledger = self.ledger_of(
             Queue(id="slow", starts_per_minute=1, tokens=1, filled_at=NOW), self.due_run("r1", queue="slow")
