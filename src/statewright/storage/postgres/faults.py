@@ -21,7 +21,6 @@ from statewright.storage.postgres.connection import PostgresError
 
 _DEFAULTS: Final = {
     "application_name": "statewright",
-    "client_encoding": "UTF8",
     # With these settings, a connection that was cut without notice is detected within about 20 seconds.
     "keepalives_idle": "10",
     "keepalives_interval": "3",
@@ -29,6 +28,8 @@ _DEFAULTS: Final = {
     "tcp_user_timeout": "20000",
 }
 """Default parameters of connections, which those in the address override."""
+_ENCODING: Final = "UTF8"
+"""The encoding of texts that are sent and received, whatever the address and the environment say."""
 _FULL: Final = "53100"
 _LOCKED: Final = ("55P03", "40001", "40P01")
 _CANCELLED: Final = "57014"
@@ -81,7 +82,7 @@ def parse_url(url: str) -> ConnInfo:
     host, name = parts.get("host", ""), parts.get("dbname") or parts.get("user", "")
     port = parts.get("port", "5432")
     shown = f"postgresql://{host or 'local'}:{port}/{name}"
-    return ConnInfo(make_conninfo(**{**_DEFAULTS, **parts}), shown, (host, port, name))
+    return ConnInfo(make_conninfo(**{**_DEFAULTS, **parts, "client_encoding": _ENCODING}), shown, (host, port, name))
 
 
 def translate_error(error: BaseException, location: str) -> StorageError | None:

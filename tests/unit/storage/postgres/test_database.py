@@ -25,7 +25,7 @@ from statewright.futures import resolve
 from statewright.runs import Insert, Queue
 from statewright.runs.bell import Ring
 from statewright.storage.database import Statement
-from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver
+from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver, PostgresStore
 from statewright.storage.postgres.bell import PostgresBell
 from statewright.storage.postgres.connection import parse
 from statewright.storage.postgres.writer import MAX_ATTEMPTS
@@ -276,6 +276,16 @@ def test_a_null_character_in_a_name_is_refused() -> None:
 
 
 # -- errors of the surroundings
+
+
+def test_the_encoding_in_an_address_does_not_change_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = new_schema_url("encoded")
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    for name, address in (("ü", f"{url}&client_encoding=LATIN1"), ("日本", url)):
+        with PostgresStore(address) as store:
+            store.put(("names",), name, {})
+    keys = execute(shared_url(), "SELECT encode(convert_to(key, 'UTF8'), 'hex') FROM encoded.items ORDER BY id")
+    assert [bytes.fromhex(key).decode() for (key,) in keys] == ["ü", "日本"]
 
 
 def test_an_isolation_level_of_the_user_does_not_weaken_the_guards() -> None:
