@@ -263,6 +263,31 @@ def test_a_client_that_is_gone_within_a_transaction_holds_its_locks_no_longer_th
     frozen.close()
 
 
+def test_a_session_that_is_lost_within_a_request_does_not_keep_its_locks(
+    server: Server, schema: str, proxy: TcpProxy
+) -> None:
+    proxy.tells_server = False
+    with PostgresDatabase(server.tcp_url(proxy.port), schema=schema) as database:
+        saver, saved = PostgresSaver(database), list[str]()
+        head = resolve(saver.commit(commit_after(None)))
+        large = commit_after(head, deltas={"text": "x" * 1_000_000})
+        sent = [0]
+
+        def is_half_sent(data: bytes) -> bool:  # the server has the lock of the thread, and not the checkpoint
+            sent[0] += len(data)
+            return proxy.cuts == 0 and sent[0] > 300_000
+
+        proxy.watch_requests = is_half_sent
+        thread = threading.Thread(target=lambda: saved.append(resolve(saver.commit(large))), daemon=True)
+        thread.start()
+        thread.join(30)
+        was_saved = bool(saved)
+        proxy.cut()
+        assert was_saved
+        assert proxy.cuts == 1
+        assert saved == [checkpoint.id for checkpoint in resolve(saver.history("thread"))][:1]
+
+
 def test_a_worker_that_was_frozen_for_longer_than_its_lease_cannot_write(
     server: Server, schema: str, proxy: TcpProxy
 ) -> None:

@@ -46,6 +46,9 @@ _CONFLICTS: Final = ("40001", "40P01")
 _SESSION_ENDED: Final = ("08", "57P", "25P03", "25P04")
 """The prefixes of SQLSTATEs with which a server ends a session or refuses to start one."""
 COMMIT: Final = "COMMIT"
+_CLIENT_CHECKS: Final = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "3", "tcp_keepalives_count": "3"}
+"""Settings with which the server notices within about 20 seconds that the connection to a client was cut. The limit for
+idle transactions is not enough: it does not apply while the server waits for the rest of a pipeline."""
 MISMATCH: Final = "SW100"
 """The SQLSTATE that the function `expect_rows` raises for a wrong number of rows."""
 # Advisory locks are shared by the whole database, so the schema, by its table of threads, is a part of their numbers.
@@ -176,10 +179,13 @@ class Session:
         seconds for the next statement of a transaction.
         """
         self._prepare = prepare
+        self._pg: pq.abc.PGconn = connect(conninfo, timeout)
+        self.backend_pid: Final = self._pg.backend_pid
+        """The id of the process of the server, or what a pooler gives for it."""
         # Set for each transaction, because the session may belong to a pooler.
         settings = {"search_path": f'"{schema}", public'} if schema is not None else {}
         if idle_limit is not None:
-            settings["idle_in_transaction_session_timeout"] = str(idle_limit * 1000)
+            settings |= {"idle_in_transaction_session_timeout": str(idle_limit * 1000), **_CLIENT_CHECKS}
         calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
         self._preamble = [_Query(f"SELECT {calls}", ())] if settings else []
         self._prepared_names: dict[_Key, bytes] = {}
@@ -196,7 +202,6 @@ class Session:
         """The number of statements at the start of the queue that begin a transaction."""
         self.statements = 0
         """The number of statements so far."""
-        self._pg: pq.abc.PGconn = connect(conninfo, timeout)
         self._pg.nonblocking = 1
         self._pg.enter_pipeline_mode()
         self._read_poll, self._write_poll = select.poll(), select.poll()

@@ -73,6 +73,8 @@ class SessionWriter:
         self._sql = sql
         self._is_closed = is_closed
         self.session: Session | None = None
+        self._lost_pid: int | None = None
+        """The server's process of a session that was lost, until it has been ended."""
         self._is_down = False
         """True if the server was not there after `PATIENCE`, until it is there again."""
         self._id: int | None = None
@@ -95,9 +97,26 @@ class SessionWriter:
 
     def _open_session(self) -> Session:
         if self.session is None or self.session.has_ended():
-            self.session = None
-            self.session = self._connect_patiently(self._connect)
+            self._drop_session()
+            self.session = self._connect_patiently(self._connect_again)
         return self.session
+
+    def _drop_session(self) -> None:
+        if self.session is not None:
+            self.session, self._lost_pid = None, self.session.backend_pid
+
+    def _connect_again(self) -> Session:
+        """Open a session, and end the lost one on the server, which may not know that it was lost."""
+        session = self._connect()
+        if self._lost_pid is not None:
+            try:
+                session.begin()
+                session.execute(self._sql["terminate"], (self._lost_pid,))
+                session.commit()
+            except PostgresError:  # no permission
+                session.rollback()
+            self._lost_pid = None
+        return session
 
     def _connect_patiently(self, connect: Callable[[], T]) -> T:
         try:
@@ -151,8 +170,8 @@ class SessionWriter:
         """Return whether the last transaction was committed. Afterwards it will not be. Raises `lost` if unknown."""
 
         def end_writer() -> int | None:
-            session = self._connect()
-            self.session = session
+            self._drop_session()
+            session = self.session = self._connect_again()
             session.begin()
             row = session.execute(self._sql["end"], (self._id,)).fetchone()
             session.commit()
