@@ -231,7 +231,10 @@ END $$;
 CREATE OR REPLACE FUNCTION tokens_of(p_queue queues, p_now BIGINT) RETURNS DOUBLE PRECISION LANGUAGE sql IMMUTABLE AS $$
     SELECT least(
         greatest(1, p_queue.starts_per_minute / 60.0),
-        p_queue.tokens + greatest(0, p_now - p_queue.filled_at) * (p_queue.starts_per_minute / 60000000.0)
+        p_queue.tokens + (p_queue.starts_per_minute / 60000000.0) * CASE
+            WHEN p_queue.filled_at > p_now + 60000000 THEN 60000000  -- the clock was set back
+            ELSE greatest(0, p_now - p_queue.filled_at)
+        END
     )
 $$;
 
@@ -316,7 +319,9 @@ BEGIN
                     v_spent := v_spent || v_run.queue;
                     CONTINUE;
                 END IF;
-                UPDATE queues SET tokens = tokens_of(v_queue, p_now) - 1, filled_at = p_now WHERE id = v_run.queue;
+                UPDATE queues SET tokens = tokens_of(v_queue, p_now) - 1,
+                    filled_at = CASE WHEN filled_at BETWEEN p_now AND p_now + 60000000 THEN filled_at ELSE p_now END
+                WHERE id = v_run.queue;
             END IF;
             v_count := v_count + 1;
             UPDATE workflow_runs SET claim = p_claims[v_count], worker_id = p_worker, due_at = NULL,
