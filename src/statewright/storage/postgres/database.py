@@ -32,7 +32,8 @@ from statewright.storage.encryption import Encryptor
 from statewright.storage.group_commit import GroupCommitDatabase, LateFailure, RetryTransaction
 from statewright.storage.locations import checked_schema, is_postgres_url, parse_postgres_url
 from statewright.storage.postgres.bell import PostgresBell
-from statewright.storage.postgres.connection import ConnectionLost, IntegrityError, Session
+from statewright.storage.postgres.connecting import ConnectionFailed, ConnectionLost
+from statewright.storage.postgres.connection import IntegrityError, Session
 from statewright.storage.postgres.faults import ConnInfo, is_unstorable, parse_url, translate_error
 from statewright.storage.postgres.migrate import has_schema, prepare_schema, read_version
 from statewright.storage.postgres.readers import Readers
@@ -211,6 +212,8 @@ class PostgresDatabase(GroupCommitDatabase):
                 try:
                     with self._readers.session() as session:
                         return read(session)
+                except ConnectionFailed:  # the pool has waited
+                    raise
                 except ConnectionLost:
                     if self._closed or attempt == MAX_ATTEMPTS or time.monotonic() > deadline:
                         raise
@@ -241,8 +244,12 @@ class PostgresDatabase(GroupCommitDatabase):
 
     def _may_repeat(self, error: BaseException, attempt: int) -> bool:
         if isinstance(error, ConnectionLost):
-            return not error.was_sent and not self._closed and attempt < MAX_ATTEMPTS
+            can_succeed = not (error.was_sent or self._is_unavailable(error) or self._closed)
+            return can_succeed and attempt < MAX_ATTEMPTS
         return super()._may_repeat(error, attempt)
+
+    def _is_unavailable(self, error: BaseException) -> bool:
+        return isinstance(error, ConnectionFailed)  # after `PATIENCE`
 
     def _write_count(self) -> Hashable:
         return self._writing_connection.statements

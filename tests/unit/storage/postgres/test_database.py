@@ -22,7 +22,7 @@ from statewright.errors import (
     WrongEncryptionKey,
 )
 from statewright.futures import resolve
-from statewright.runs import Insert
+from statewright.runs import Insert, Queue
 from statewright.runs.bell import Ring
 from statewright.storage.database import Statement
 from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver, PostgresStore
@@ -80,6 +80,18 @@ def test_the_schema_of_a_newer_version_is_refused() -> None:
     execute(shared_url(), "UPDATE newer.statewright_schema SET version = 99")
     with pytest.raises(NewerFormat, match=r"\(schema newer\).* has format 99"):
         open_schema("newer")
+
+
+def test_a_migration_replaces_the_functions_of_claims() -> None:
+    new_schema_url("older")
+    open_schema("older").close()
+    older = "CREATE OR REPLACE FUNCTION older.tokens_of(p_queue older.queues, p_now BIGINT) RETURNS DOUBLE PRECISION"
+    execute(shared_url(), f"{older} LANGUAGE sql AS 'SELECT 0.0::DOUBLE PRECISION'")
+    execute(shared_url(), "UPDATE older.statewright_schema SET version = 3")
+    with open_schema("older", trusts_clocks=True) as database:
+        ledger = PostgresLedger(database)
+        ledger.write([Insert(Queue(id="q", starts_per_minute=60)), Insert(run("r1", queue="q", due_at=NOW))])
+        assert [claimed.id for claimed in resolve(ledger.claim("w", NOW, 10))] == ["r1"]
 
 
 def test_a_wrong_key_is_refused() -> None:
