@@ -99,7 +99,8 @@ class PostgresDatabase(GroupCommitDatabase):
         self.head_cache = HeadCache()
         self.clock = clock or SystemClock()
         self.trusts_clocks = trusts_clocks
-        """True if leases are compared with the clocks of workers rather than the clock of the server. For tests."""
+        """True if leases are compared with the clocks of workers rather than the clock of the server. For tests
+        and imports."""
         self._max_readers = readers
         self._open_queue()
         self._pid = os.getpid()
