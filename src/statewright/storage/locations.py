@@ -98,7 +98,7 @@ _POSTGRES_REFUSAL: Final = (
 )
 _MISWRITTEN_REFUSAL: Final = (
     "The location of the database looks like an address of a Postgres database, but is not a valid URL. Write one such "
-    "as postgresql://user@host:5432/name, in lower case, with two slashes and without quotes or spaces around it. For "
+    "as postgresql://user@host/name, in lower case, with two slashes and without quotes or spaces around it. For "
     "a SQLite file, give a path such as 'runs.db', or 'sqlite:///runs.db'."
 )
 
