@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -27,9 +27,19 @@ from statewright import (
     StateGraph,
     TimeoutPolicy,
     append,
+    entrypoint,
     interrupt,
+    task,
 )
-from statewright.errors import CircuitOpen, InvalidGraph, NodeTimeoutError, RateLimited, RunCancelled
+from statewright.errors import (
+    CircuitOpen,
+    InvalidGraph,
+    NodeTimeoutError,
+    RateLimited,
+    RunCancelled,
+    StorageUnavailable,
+)
+from statewright.futures import LightFuture
 from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock, RecordingInstrument
 
@@ -671,6 +681,66 @@ def test_5_7_a_failure_is_not_cached(driver: Any) -> None:
     with pytest.raises(ConnectionError):
         driver.invoke(app, {"x": 1})
     assert driver.invoke(app, {"x": 1})["log"] == [2]
+
+
+class UnavailableCache(InMemoryCache):
+    """A cache some of whose calls fail, at once or in the future that they return."""
+
+    def __init__(self, methods: Sequence[str], *, returns_future: bool) -> None:
+        super().__init__()
+        self._methods = methods
+        self._returns_future = returns_future
+        self.calls: list[str] = []
+
+    def get(self, key: Any) -> Any:
+        return self._fail("get") if "get" in self._methods else super().get(key)
+
+    def put(self, key: Any, value: Any, *, ttl: float | None = None) -> Any:
+        return self._fail("put") if "put" in self._methods else super().put(key, value, ttl=ttl)
+
+    def _fail(self, method: str) -> Any:
+        self.calls.append(method)
+        error = StorageUnavailable("The server is gone.")
+        if not self._returns_future:
+            raise error
+        future: LightFuture[Any] = LightFuture()
+        future.set_exception(error)
+        return future
+
+
+@pytest.mark.parametrize("returns_future", [False, True])
+@pytest.mark.parametrize(("methods", "expected"), [(("get", "put"), ["get"]), (("put",), ["put"])])
+def test_5_7_a_cache_that_is_unavailable_is_not_used(
+    driver: Any,
+    paint: Any,
+    methods: Sequence[str],
+    expected: list[str],
+    returns_future: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cache = UnavailableCache(methods, returns_future=returns_future)
+    app = compile_cached(paint(lambda s: {"log": [1]}), cache)
+
+    assert driver.invoke(app, {"x": 1})["log"] == [1]
+    assert cache.calls == expected
+    assert [record.getMessage() for record in caplog.records] == [
+        "The cache of results of nodes is not used: The server is gone."
+    ]
+
+
+def test_5_7_a_call_is_made_if_the_cache_is_unavailable(driver: Any) -> None:
+    cache = UnavailableCache(("get", "put"), returns_future=False)
+
+    @task(cache_policy=CachePolicy())
+    def double(x: int) -> int:
+        return 2 * x
+
+    @entrypoint(cache=cache)
+    def app(x: int) -> int:
+        return double(x).result()
+
+    assert app.invoke(3) == 6
+    assert cache.calls == ["get"]
 
 
 def test_5_7_a_stream_marks_results_from_the_cache(driver: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from statewright.cache import CacheKey
@@ -37,7 +37,10 @@ class DatabaseCache(Backend[D]):
 
     def get(self, key: CacheKey) -> Any:
         parameters = {"node": key.node, "input": key.input, "now": microseconds(self._clock.now())}
-        row = self.database.query(lambda connection: connection.execute(self._sql["get"], parameters).fetchone())
+        return self._query(lambda connection: self._find(connection, parameters))
+
+    def _find(self, connection: Connection, parameters: Mapping[str, Any]) -> Any:
+        row = connection.execute(self._sql["get"], parameters).fetchone()
         if row is None:
             return None
         try:

@@ -97,6 +97,9 @@ def test_a_thread_moves_between_a_file_and_a_server(call: Command, thread: str, 
     assert call("threads", "import", "u.thread").code == 0
     assert names(call) == ["t", "u"]
     assert json.loads(call("threads", "show", "u", "--json").out)["values"] == {"n": 7}
+    (before,) = json.loads(call("threads", "ls", "--json", "--database", "runs.db").out)
+    after = {entry["thread"]: entry for entry in json.loads(call("threads", "ls", "--json").out)}["u"]
+    assert after["changed_at"] == before["changed_at"]
 
 
 def test_unfinished_threads_are_checked_against_a_graph(call: Command, thread: str, url: str) -> None:

@@ -38,6 +38,7 @@ from statewright.futures import resolve
 from statewright.graph import START
 from statewright.ids import DEFAULT_WORKSPACE
 from statewright.runtime import CompiledGraph, StateGraph
+from statewright.storage.locations import PostgresUrl
 from statewright.storage.sqlite import SqliteSaver
 
 
@@ -234,9 +235,11 @@ def import_(
     location = locate_database(database.database)
     if location is None:
         raise UsageError("There is no database to import into. Specify one with --database PATH or URL.")
+    # The time of the last change of the original is restored, for which a server would take the time of its own clock.
+    options = {"trusts_clocks": True} if isinstance(location, PostgresUrl) else {}
     with (
         _open_export(file, read_key(database.key_file)) as source,
-        open_or_create_saver(location, database.key_file, serde=source.serde) as database_saver,
+        open_or_create_saver(location, database.key_file, serde=source.serde, **options) as database_saver,
         advise_naming_graph(source.serde, graph),
     ):
         target = saver_for_workspace(database_saver, database.workspace)

@@ -17,7 +17,7 @@ Therefore each `except GeneratorExit` hands its clean-up over to another thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
@@ -26,7 +26,7 @@ from typing import Any, Final, cast
 from statewright.cache import Cache
 from statewright.checkpoint import Checkpoint, Pending, Task, TaskResult, TimedTask, TimeLimit
 from statewright.clock import Clock, as_seconds
-from statewright.errors import CircuitOpen, RateLimited, RunCancelled, add_note
+from statewright.errors import CircuitOpen, RateLimited, RunCancelled, StorageUnavailable, add_note
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.concurrency.worker_threads import workers
 from statewright.runtime.core.events import emit_task_event
@@ -82,6 +82,8 @@ class AwaitReply:
         self.reply = reply
 
 
+CACHE_UNAVAILABLE: Final = object()
+"""The reply of a cache whose storage is not available."""
 TaskEffect = Try | Wait | AcquireSlot | AwaitReply
 AttemptResult = TaskResult | BaseException
 
@@ -95,8 +97,12 @@ def attempt_task(
     cache = cast(Cache, scope.run.ports.cache)
     cache_policy = policies.cache if scope.run.ports.cache is not None else None
     keys = cache_keys(scope, node, task, checkpoint) if cache_policy is not None else []
+    is_cache_available = True
     for key in keys:
-        entry = yield AwaitReply(cache.get(key))
+        entry = yield from ask_cache(partial(cache.get, key))
+        if entry is CACHE_UNAVAILABLE:
+            is_cache_available = False
+            break
         if entry is not None and is_usable(scope.run.program, entry):
             return _settle_from_cache(scope, node, task, checkpoint, entry)
     # In an earlier run an attempt may have failed, and the time of the next attempt was saved.
@@ -122,9 +128,9 @@ def attempt_task(
         if not ((yield Wait(delay)) if delay > 0 else reason_to_stop_waiting(scope) is None):
             return settle_error(scope, node, task, cancellation_error(scope))
         number += 1
-    if cache_policy is not None:
+    if cache_policy is not None and is_cache_available:
         ttl = None if cache_policy.ttl is None else as_seconds(cache_policy.ttl)
-        yield AwaitReply(cache.put(keys[0], entry_of(result, checkpoint), ttl=ttl))
+        yield from ask_cache(partial(cache.put, keys[0], entry_of(result, checkpoint), ttl=ttl))
     return report_outcome(scope, task, result)
 
 
@@ -250,6 +256,18 @@ def _save_attempt(scope: Scope, task: Task, number: int, delay: float) -> Genera
         pending = Pending(attempts={TaskId(task.id): number}, retries={TaskId(task.id): due})
         checkpoint_id = CheckpointId(scope.checkpoint.id)
         yield AwaitReply(run.saver.save_results(run.branch_key, checkpoint_id, pending, hold=run.lease_request(now)))
+
+
+def ask_cache(call: Callable[[], Any]) -> Generator[TaskEffect, Any, Any]:
+    """Call a method of the cache, and return its reply; CACHE_UNAVAILABLE if its storage is not available.
+
+    A result can also be computed, so it is no reason for a run to fail if the cache cannot be used for a while.
+    """
+    try:
+        return (yield AwaitReply(call()))
+    except StorageUnavailable as error:
+        logging.getLogger("statewright").warning("The cache of results of nodes is not used: %s", error)
+        return CACHE_UNAVAILABLE
 
 
 def _log_wait(node: str, number: int, delay: float, error: object) -> None:

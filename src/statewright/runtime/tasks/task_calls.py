@@ -59,7 +59,15 @@ from statewright.runtime.tasks.liveness import (
     override_if_refused,
 )
 from statewright.runtime.tasks.policies import NO_POLICIES, NodePolicies
-from statewright.runtime.tasks.retries import AwaitReply, TaskEffect, Try, Wait, attempt_within_limits, retry_delay
+from statewright.runtime.tasks.retries import (
+    CACHE_UNAVAILABLE,
+    TaskEffect,
+    Try,
+    Wait,
+    ask_cache,
+    attempt_within_limits,
+    retry_delay,
+)
 from statewright.runtime.tasks.retries_sync import call_with_timeout, perform_wait
 from statewright.runtime.tasks.scope import CalledTask, Scope, current_scope, enter_scope
 from statewright.runtime.tasks.task_future import TaskFuture
@@ -558,8 +566,12 @@ class Call:
         cache = cast(Cache, run.ports.cache)
         cache_policy = policies.cache if run.ports.cache is not None else None
         cache_key = self._cache_key(cache_policy) if cache_policy is not None else None
-        if cache_key is not None and (cached := (yield AwaitReply(cache.get(cache_key)))) is not None:
-            return copy_container(cached[0])
+        if cache_key is not None:
+            cached = yield from ask_cache(partial(cache.get, cache_key))
+            if cached is CACHE_UNAVAILABLE:
+                cache_key = None
+            elif cached is not None:
+                return copy_container(cached[0])
         number = 1
         heartbeat_only = policies.timeout is not None and policies.timeout.heartbeat_only
         while True:
@@ -583,7 +595,7 @@ class Call:
             number += 1
         if cache_key is not None and cache_policy is not None:
             ttl = None if cache_policy.ttl is None else as_seconds(cache_policy.ttl)
-            yield AwaitReply(cache.put(cache_key, (copy_container(result.value),), ttl=ttl))
+            yield from ask_cache(partial(cache.put, cache_key, (copy_container(result.value),), ttl=ttl))
         return result.value
 
     def _cache_key(self, policy: CachePolicy) -> CacheKey:

@@ -33,10 +33,10 @@ from typing import Any, Final
 import ormsgpack
 
 from statewright.checkpoint import is_holder_gone
-from statewright.errors import DamagedDatabase, InvalidConfig, StorageError, StorageLocked
+from statewright.errors import DamagedDatabase, InvalidConfig, SerdeError, StorageError, StorageLocked
 from statewright.process_identity import is_process_gone
 from statewright.storage.copy.logs import advance_next_event_numbers
-from statewright.storage.copy.rows import NumberMap, Row, RowCodec, insert_rows, iter_pages
+from statewright.storage.copy.rows import NumberMap, Row, RowCodec, describe_unstorable, insert_rows, iter_pages
 from statewright.storage.copy.tables import TABLES, CopiedTable, Numbering
 from statewright.storage.database import Connection, Database
 from statewright.storage.open import ledger_of, store_of
@@ -66,8 +66,9 @@ def copy_database(
 
     The copy is one transaction: after an error the target is empty as before. Caches and the holders of threads are not
     copied. Raises StorageLocked if the source is in use, unless `allow_active`; then the copy shows the source as it
-    was when the copy began. Raises StorageError if the target is not empty or has no room, and DamagedDatabase if the
-    target returns other rows than were written.
+    was when the copy began. Raises StorageError if the target is not empty or has no room, SerdeError if it cannot
+    store a row, such as one with a name that is too long for its indexes, and DamagedDatabase if it returns other rows
+    than were written.
     """
     if source.scope == target.scope:
         raise InvalidConfig(f"{source.location} cannot be copied to itself. Choose another target.")
@@ -209,10 +210,19 @@ class _Copy:
         for page in iter_pages(self._source_connection, self._source, table):
             rows = [reader.read(row) for row in page]
             digest.add(rows)
-            insert_rows(self._target_connection, self._target, table, [writer.write(row) for row in rows])
+            self._insert(table, [writer.write(row) for row in rows])
             advance_next_event_numbers(self._target_connection, self._target, table, rows, self._source.encryptor)
             self._report(len(rows))
         return digest
+
+    def _insert(self, table: CopiedTable, rows: Sequence[Sequence[Any]]) -> None:
+        try:
+            insert_rows(self._target_connection, self._target, table, rows)
+        except Exception as error:
+            if not self._target.is_unstorable(error):
+                raise
+            reason = f"{error}. Nothing was copied. Change or delete it in {self._source.location}"
+            raise SerdeError(describe_unstorable(table, rows), reason) from error
 
     def _read_back(self, table: CopiedTable) -> _Digest:
         digest = _Digest()

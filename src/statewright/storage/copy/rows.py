@@ -21,6 +21,8 @@ PAGE_ROWS: Final = 1000
 """The number of rows that are read and written at a time."""
 PAGE_BYTES: Final = 4 << 20
 """The size in bytes above which a page is complete."""
+_MAX_SHOWN: Final = 80
+"""The maximum number of characters of a text that an error shows."""
 
 
 class NumberMap:
@@ -180,6 +182,31 @@ def insert_rows(connection: Connection, database: Database, table: CopiedTable, 
         f"{insert} OVERRIDING SYSTEM VALUE SELECT {values} FROM unnest({arrays}) AS rows_of_page ({names})",
         [list(values) for values in zip(*rows, strict=True)],
     )
+
+
+def describe_unstorable(table: CopiedTable, rows: Sequence[Sequence[Any]]) -> str:
+    """Return a description of the row, among rows in stored form, that a database has refused because of a value.
+
+    A server does not say which one it was. It is the first that has a text with a null character, or else the one with
+    the longest text, since only their indexes limit the length of texts.
+    """
+    texts = [
+        (value, column.name, row)
+        for row in rows
+        for column, value in zip(table.columns, row, strict=True)
+        if column.kind is Kind.TEXT and isinstance(value, str)
+    ]
+    if not texts:
+        return f"a row of the table {table.name}"
+    with_null = (entry for entry in texts if "\0" in entry[0])
+    text, name, row = next(with_null, None) or max(texts, key=lambda entry: len(entry[0]))
+    names = [column.name for column in table.columns]
+    key = [f"{column}={row[names.index(column)]!r}" for column in table.key if column != name]
+    return f"the row of the table {table.name} with {', '.join([*key, f'{name}={_shortened(text)}'])}"
+
+
+def _shortened(text: str) -> str:
+    return repr(text) if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]!r}... ({len(text)} characters)"
 
 
 def _array_type(column: CopiedColumn) -> str:

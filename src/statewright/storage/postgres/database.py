@@ -32,8 +32,9 @@ from statewright.storage.encryption import Encryptor
 from statewright.storage.group_commit import GroupCommitDatabase, LateFailure, RetryTransaction
 from statewright.storage.locations import checked_schema, is_postgres_url, parse_postgres_url
 from statewright.storage.postgres.bell import PostgresBell
-from statewright.storage.postgres.connection import ConnectionLost, IntegrityError, Session
-from statewright.storage.postgres.faults import ConnInfo, parse_url, translate_error
+from statewright.storage.postgres.connecting import ConnectionFailed, ConnectionLost
+from statewright.storage.postgres.connection import IntegrityError, Session
+from statewright.storage.postgres.faults import ConnInfo, is_unstorable, parse_url, translate_error
 from statewright.storage.postgres.migrate import has_schema, prepare_schema, read_version
 from statewright.storage.postgres.readers import Readers
 from statewright.storage.postgres.replica import Replica, ReplicaUnavailable
@@ -64,6 +65,7 @@ class PostgresDatabase(GroupCommitDatabase):
 
     row_ids = RowIds(number_bits=28)  # leaves 35 bits for lines: a busy server would use up the 31 bits of SQLite
     executes_late = True
+    has_null_characters = False
     has_arrays = True
     INTEGRITY_ERROR = IntegrityError
     AFTER_ALL_TEXT = None  # no value sorts after all texts, so statements test whether the parameter is NULL
@@ -97,7 +99,8 @@ class PostgresDatabase(GroupCommitDatabase):
         self.head_cache = HeadCache()
         self.clock = clock or SystemClock()
         self.trusts_clocks = trusts_clocks
-        """True if leases are compared with the clocks of workers rather than the clock of the server. For tests."""
+        """True if leases are compared with the clocks of workers rather than the clock of the server. For tests
+        and imports."""
         self._max_readers = readers
         self._open_queue()
         self._pid = os.getpid()
@@ -210,6 +213,8 @@ class PostgresDatabase(GroupCommitDatabase):
                 try:
                     with self._readers.session() as session:
                         return read(session)
+                except ConnectionFailed:  # the pool has waited
+                    raise
                 except ConnectionLost:
                     if self._closed or attempt == MAX_ATTEMPTS or time.monotonic() > deadline:
                         raise
@@ -240,8 +245,12 @@ class PostgresDatabase(GroupCommitDatabase):
 
     def _may_repeat(self, error: BaseException, attempt: int) -> bool:
         if isinstance(error, ConnectionLost):
-            return not error.was_sent and not self._closed and attempt < MAX_ATTEMPTS
+            can_succeed = not (error.was_sent or self._is_unavailable(error) or self._closed)
+            return can_succeed and attempt < MAX_ATTEMPTS
         return super()._may_repeat(error, attempt)
+
+    def _is_unavailable(self, error: BaseException) -> bool:
+        return isinstance(error, ConnectionFailed)  # after `PATIENCE`
 
     def _write_count(self) -> Hashable:
         return self._writing_connection.statements
@@ -264,7 +273,11 @@ class PostgresDatabase(GroupCommitDatabase):
         return statements(_PACKAGE, name, self.row_ids)
 
     def insert(self, connection: Any, sql: str, parameters: Any) -> int:
-        return connection.execute(f"{sql} RETURNING id", parameters).fetchone()[0]
+        row = connection.execute(f"{sql} RETURNING id", parameters).fetchone()
+        return row[0] if row is not None else 0
+
+    def is_unstorable(self, error: Exception) -> bool:
+        return is_unstorable(error)
 
     def violated_constraint(self, error: Exception) -> tuple[bool, Sequence[str]]:
         assert isinstance(error, IntegrityError)

@@ -16,11 +16,11 @@ from statewright.errors import (
     StorageLocked,
     StorageUnavailable,
 )
-from statewright.storage.postgres.connection import ConnectionLost, PostgresError
+from statewright.storage.postgres.connecting import ConnectionLost
+from statewright.storage.postgres.connection import PostgresError
 
 _DEFAULTS: Final = {
     "application_name": "statewright",
-    "client_encoding": "UTF8",
     # With these settings, a connection that was cut without notice is detected within about 20 seconds.
     "keepalives_idle": "10",
     "keepalives_interval": "3",
@@ -28,6 +28,8 @@ _DEFAULTS: Final = {
     "tcp_user_timeout": "20000",
 }
 """Default parameters of connections, which those in the address override."""
+_ENCODING: Final = "UTF8"
+"""The encoding of texts that are sent and received, whatever the address and the environment say."""
 _FULL: Final = "53100"
 _LOCKED: Final = ("55P03", "40001", "40P01")
 _CANCELLED: Final = "57014"
@@ -80,7 +82,14 @@ def parse_url(url: str) -> ConnInfo:
     host, name = parts.get("host", ""), parts.get("dbname") or parts.get("user", "")
     port = parts.get("port", "5432")
     shown = f"postgresql://{host or 'local'}:{port}/{name}"
-    return ConnInfo(make_conninfo(**{**_DEFAULTS, **parts}), shown, (host, port, name))
+    return ConnInfo(make_conninfo(**{**_DEFAULTS, **parts, "client_encoding": _ENCODING}), shown, (host, port, name))
+
+
+def is_unstorable(error: BaseException) -> bool:
+    """Return whether an error is about a value that cannot be stored, rather than about the database."""
+    if isinstance(error, PostgresError):
+        return error.code.startswith(_UNSTORABLE)
+    return isinstance(error, UnicodeEncodeError)
 
 
 def translate_error(error: BaseException, location: str) -> StorageError | None:
@@ -113,7 +122,7 @@ def translate_error(error: BaseException, location: str) -> StorageError | None:
             f"A statement on {location} took too long or was cancelled, perhaps while it waited for locks: {error}. "
             f"Nothing was written. Try again, or raise statement_timeout of this user."
         )
-    if error.code.startswith(_UNSTORABLE):
+    if is_unstorable(error):
         return SerdeError("a name or a value", f"{error}. Nothing was written")
     if error.code in _DAMAGED:
         return DamagedDatabase(str(error), where=location)

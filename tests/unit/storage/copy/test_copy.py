@@ -20,7 +20,7 @@ from tests.unit.storage.copy.conftest import (
 
 from statewright import Command
 from statewright.checkpoint import LeaseRequest
-from statewright.errors import DamagedDatabase, InvalidConfig, StorageError, StorageLocked
+from statewright.errors import DamagedDatabase, InvalidConfig, SerdeError, StorageError, StorageLocked
 from statewright.futures import resolve
 from statewright.runs import RECORDS, Advance, Insert, NewEvent, Worker
 from statewright.storage.copy import copy_database, rows
@@ -218,6 +218,26 @@ def test_a_target_that_is_not_empty_is_refused(opened: Open, kind: str) -> None:
     with pytest.raises(StorageError, match="is not empty: its table items has rows"):
         copy_database(source, target)
     assert contents_of(target) == before
+
+
+@pytest.mark.parametrize(
+    ("key", "named"),
+    [
+        ("nul\0", r"table items with id=501, key='nul\\x00'"),
+        ("".join(map(chr, range(5000, 15000))), r"table items with id=501, key='.*\.\.\. \(10000 characters\)"),
+    ],
+    ids=["null", "long"],
+)
+def test_a_row_that_the_target_cannot_store_is_named(opened: Open, key: str, named: str) -> None:
+    source, target = opened("sqlite"), opened("postgres")
+    store = store_of(source)
+    for n in range(1000):
+        store.put(("n",), f"k{n}", {})
+    source.write(lambda connection: connection.execute("UPDATE items SET key = ? WHERE key = 'k500'", (key,)))
+    with pytest.raises(SerdeError, match=named) as refused:
+        copy_database(source, target)
+    assert source.location in str(refused.value)
+    assert is_empty(target)
 
 
 def test_a_database_is_not_copied_to_itself(opened: Open) -> None:

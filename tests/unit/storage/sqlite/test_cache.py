@@ -12,8 +12,10 @@ from typing import Any, TypedDict
 import pytest
 
 from statewright import START, CachePolicy, StateGraph
+from statewright.async_futures import await_future
 from statewright.cache import Cache, CacheKey
 from statewright.errors import DamagedDatabase, SerdeError, StorageUnavailable
+from statewright.futures import is_future
 from statewright.serde.serde import Serde
 from statewright.storage.sqlite import SqliteCache
 from statewright.storage.sqlite.database import SqliteDatabase
@@ -181,3 +183,14 @@ def test_a_node_is_not_called_again_for_a_cached_input(tmp_path: Path, is_async:
         app.clear_cache("double")
         app.invoke({"n": 1})
     assert calls == [1, 2, 1]
+
+
+def test_an_event_loop_is_not_blocked_by_reading(database: SqliteDatabase) -> None:
+    async def run() -> None:
+        cache = SqliteCache(database)
+        await await_future(cache.put(KEY, (1,)))
+        reply = cache.get(KEY)
+        assert is_future(reply)
+        assert await await_future(reply) == (1,)
+
+    asyncio.run(run())
