@@ -91,22 +91,6 @@ SELECT EXISTS (
     SELECT 1 FROM workflow_runs WHERE held_by IS NOT NULL ORDER BY held_by LIMIT 1
 );
 
--- next_held_workspace
--- The next workspace with runs that were held back because it was full.
-SELECT workspace_id FROM workflow_runs
-WHERE held_by = 'limit of workspace' AND workspace_id > ?
-ORDER BY workspace_id LIMIT 1;
-
--- held_in_workspace
-SELECT number, queue, graph_version FROM workflow_runs
-WHERE held_by = 'limit of workspace' AND workspace_id = ?
-ORDER BY priority, due_at, id;
-
--- held_with_key
-SELECT number, queue, graph_version FROM workflow_runs
-WHERE held_by = 'limit of key' AND workspace_id = ? AND concurrency_key = ? AND coalesce(concurrency_limit > ?, TRUE)
-ORDER BY priority, due_at, id;
-
 -- limits
 SELECT id, max_running FROM workspaces
 WHERE max_running IS NOT NULL;
@@ -131,5 +115,5 @@ SELECT count(*) FROM workflow_runs
 WHERE queue = ? AND claim IS NOT NULL;
 
 -- take
-UPDATE workflow_runs SET claim = ?, worker_id = ?, due_at = NULL, version = version + 1
+UPDATE workflow_runs SET claim = ?, worker_id = ?, due_at = NULL, held_by = NULL, version = version + 1
 WHERE number = ?;
