@@ -32,10 +32,10 @@ WHERE run = ?;
 
 -- next_due_group
 -- The next queue, version of a graph, priority, and whether they have begun, of unclaimed runs that nothing holds back:
--- one search of the index, however many runs a group has.
+-- one search of the index, however many runs a group has. Without the comparison of `due_at`, SQLite reads a whole group.
 SELECT queue, graph_version, priority, begun FROM workflow_runs
 WHERE due_at IS NOT NULL AND claim IS NULL AND held_by IS NULL
-    AND (queue, graph_version, priority, begun) > (?, ?, ?, ?)
+    AND (queue, graph_version, priority, begun, due_at) > (?, ?, ?, ?, 9223372036854775807)
 ORDER BY queue, graph_version, priority, begun LIMIT 1;
 
 -- due

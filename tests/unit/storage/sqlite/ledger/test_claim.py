@@ -75,6 +75,33 @@ def test_statements_of_a_claim_use_indexes(ledger: SqliteLedger, statement: str,
     assert statement.startswith("begun") or not any("TEMP B-TREE" in row[3] for row in plan)
 
 
+@pytest.mark.parametrize(
+    ("statement", "values", "last"),
+    [
+        ("next_due_group", {}, ("default", "", 0, 0)),
+        ("next_held_workspace", {"held_by": "limit of workspace"}, ("w1",)),
+        ("next_group_in_workspace", {"held_by": "limit of workspace"}, ("w1", "default", "", 0, 0)),
+        ("next_held_key", {"held_by": "limit of key"}, ("w1", "k")),
+        ("next_group_with_key", {"held_by": "limit of key"}, ("w1", "k", 1, "default", "", 0, 0)),
+    ],
+)
+def test_the_end_of_a_group_is_found_without_reading_its_runs(
+    ledger: SqliteLedger, statement: str, values: dict[str, str], last: tuple[Any, ...]
+) -> None:
+    key = {"concurrency_key": "k", "concurrency_limit": 1}
+    ledger.write([Insert(run(f"r{n}", due_at=NOW, **key)) for n in range(500)])
+    held_by = values.get("held_by")
+    ledger.database.write(lambda connection: connection.execute("UPDATE workflow_runs SET held_by = ?", (held_by,)))
+    steps: list[int] = []
+    with ledger.database.read() as connection:
+        connection.execute(STATEMENTS[statement], last).fetchall()  # the statement is compiled
+        connection.set_progress_handler(lambda: steps.append(1), 1)  # called for each instruction
+        rows = connection.execute(STATEMENTS[statement], last).fetchall()
+        connection.set_progress_handler(None, 0)
+    assert rows == []
+    assert 0 < len(steps) < 100
+
+
 def count_claim_queries(ledger: SqliteLedger, limit: int, expected: list[str]) -> int:
     """Claim runs, and return the number of statements."""
     with traced_statements(ledger) as executed:
