@@ -428,8 +428,8 @@ class BusyLedger:
         return getattr(self._ledger, name)
 
     def write(self, changes: Any) -> Any:
-        record = getattr(changes[0], "record", None)
-        if isinstance(record, Run) and record.claim is not None and self.due:
+        records = [change.record for change in changes if isinstance(change, Insert)]
+        if any(isinstance(record, Run) and record.claim is not None for record in records) and self.due:
             self.done.append(self.due.pop())
             self._ledger.write([Update(Run, self.done[0].id, {"due_at": self._service.clock.now()})])
             self.worker.wake()
