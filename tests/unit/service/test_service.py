@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
 import pytest
@@ -17,7 +17,19 @@ from statewright import END, START, StateGraph, interrupt
 from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer, InMemorySaver
 from statewright.errors import NotFound, StatewrightError
-from statewright.runs import InMemoryLedger, Insert, Ledger, Run, RunStatus, Update, Worker, Workspace
+from statewright.runs import (
+    Delete,
+    InMemoryLedger,
+    Insert,
+    Ledger,
+    Queue,
+    Run,
+    RunStatus,
+    Update,
+    Worker,
+    Workspace,
+    where,
+)
 from statewright.service import Catalog, RunFilter, Service, ServiceSettings, StartRun
 from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 from statewright.testing import FakeClock
@@ -153,6 +165,29 @@ async def test_a_run_that_can_begin_at_once_is_claimed_by_the_process_that_start
             assert (await service.start(WS, request)).run.claim is None
         await aresolve(storage[0].write([Insert(Workspace(id="small", slug="small", max_running=1, created_at=later))]))
         assert (await service.start("small", StartRun(graph="g"))).run.claim is None
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Queue(id="default", max_running=1),
+        Queue(id="default", starts_per_minute=1, tokens=0),
+        Workspace(id=WS, slug=WS, max_running=1, created_at=datetime(2026, 1, 1, tzinfo=UTC)),
+    ],
+    ids=["runs of a queue", "starts of a queue", "runs of a workspace"],
+)
+async def test_a_limit_holds_for_all_runs_that_are_started_after_it_was_set(storage: Storage, limits: Any) -> None:
+    async with run_service(storage, build_graph("g", first)) as service:
+        worker = service.worker
+        assert worker is not None
+        while not worker.has_free_capacity:
+            await asyncio.sleep(0.001)
+        assert (await service.start(WS, StartRun(graph="g"))).run.claim is not None
+        await aresolve(storage[0].write([Delete(type(limits), where(id=limits.id)), Insert(limits)]))
+        for _ in range(2):
+            started = await service.start(WS, StartRun(graph="g"))
+            assert (started.created, started.run.claim) == (True, None)
+        await aresolve(storage[0].write([Delete(type(limits), where(id=limits.id))]))
 
 
 async def test_a_failure_handler_is_started_once_with_the_failure(storage: Storage) -> None:
@@ -393,8 +428,8 @@ class BusyLedger:
         return getattr(self._ledger, name)
 
     def write(self, changes: Any) -> Any:
-        record = getattr(changes[0], "record", None)
-        if isinstance(record, Run) and record.claim is not None and self.due:
+        records = [change.record for change in changes if isinstance(change, Insert)]
+        if any(isinstance(record, Run) and record.claim is not None for record in records) and self.due:
             self.done.append(self.due.pop())
             self._ledger.write([Update(Run, self.done[0].id, {"due_at": self._service.clock.now()})])
             self.worker.wake()

@@ -622,6 +622,36 @@ class KeepsEveryToken(InMemoryLedger):
         return super()._take_from_queue(run, now)
 
 
+class FillsNewQueues(InMemoryLedger):
+    """Permits all starts of a second at once if a queue is new."""
+
+    def _take_from_queue(self, run: Run, now: datetime) -> bool:
+        queue = self._tables[Queue].get(run.queue)
+        if queue is not None and queue.filled_at is None:
+            self._tables[Queue][queue.id] = replace(queue, filled_at=now - timedelta(seconds=1))
+        return super()._take_from_queue(run, now)
+
+
+class CountsTimeTwice(InMemoryLedger):
+    """Adds tokens again for a time that an earlier claim has seen."""
+
+    def _take_from_queue(self, run: Run, now: datetime) -> bool:
+        is_taken = super()._take_from_queue(run, now)
+        queue = self._tables[Queue].get(run.queue)
+        if queue is not None:
+            self._tables[Queue][queue.id] = replace(queue, filled_at=now)
+        return is_taken
+
+
+class WaitsForTheClock(InMemoryLedger):
+    """Starts nothing until the clock has the time again that it had before it was set back."""
+
+    def _take_from_queue(self, run: Run, now: datetime) -> bool:
+        queue = self._tables[Queue].get(run.queue)
+        is_ahead = queue is not None and queue.filled_at is not None and queue.filled_at > now
+        return not is_ahead and super()._take_from_queue(run, now)
+
+
 class LosesTokens(InMemoryLedger):
     def write(self, changes: Sequence[Change]) -> None:
         before = dict(self._tables[Queue])
@@ -653,6 +683,27 @@ class BlocksForEver(InMemoryLedger):
 
     def _may_claim(self, run: Run, positions: Any) -> bool:
         return run.id not in self._blocked and super()._may_claim(run, positions)
+
+
+class ClaimsWaitingRunsLast(InMemoryLedger):
+    """Considers runs that once had to wait only if it finds too few others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: set[str] = set()
+
+    def claim(self, worker_id: str, now: datetime, limit: int, **served: Any) -> list[Run]:
+        claimed = super().claim(worker_id, now, limit, **served)
+        if len(claimed) < limit:
+            self._waiting.clear()
+            claimed += super().claim(worker_id, now, limit - len(claimed), **served)
+        return claimed
+
+    def _may_claim(self, run: Run, positions: Any) -> bool:
+        if run.id not in self._waiting and super()._may_claim(run, positions):
+            return True
+        self._waiting.add(run.id)
+        return False
 
 
 class ReservesPlaces(InMemoryLedger):
@@ -817,10 +868,14 @@ BROKEN_LEDGERS: dict[Factory, str] = {
     IgnoresQueueLimits: "test_claims_respect_the_running_limit_of_a_queue",
     IgnoresRates: "test_no_more_runs_of_a_queue_start_than_its_rate_allows",
     KeepsEveryToken: "test_as_many_runs_start_at_once_as_the_rate_allows_in_a_second",
+    FillsNewQueues: "test_a_queue_whose_rate_is_new_starts_one_run_at_first",
+    CountsTimeTwice: "test_claims_with_a_time_before_that_of_earlier_ones_start_no_more_runs_than_the_rate_allows",
+    WaitsForTheClock: "test_a_clock_that_is_set_back_stops_no_queue",
     LosesTokens: "test_a_start_that_did_not_take_place_gives_its_token_back",
     FindsEveryDueTime: "test_the_next_due_time_is_that_of_the_runs_that_a_worker_serves",
     NeverReportsBlockedRuns: "test_runs_that_wait_for_others_are_reported",
     BlocksForEver: "test_a_run_that_had_to_wait_is_claimed_as_soon_as_it_may",
+    ClaimsWaitingRunsLast: "test_a_run_that_a_limit_permits_again_comes_before_later_ones",
     ReservesPlaces: "test_a_run_that_may_be_next_and_is_cancelled_makes_room_for_another",
     LedgerThatSkipsJobs: "test_a_job_is_committed_with_a_checkpoint",
     LedgerThatRunsJobsFirst: "test_a_job_is_not_committed_without_its_checkpoint",
@@ -829,6 +884,7 @@ BROKEN_LEDGERS: dict[Factory, str] = {
     LedgerThatSkipsJobsOfMissingThreads: "test_a_job_is_committed_even_if_the_deleted_thread_does_not_exist",
 }
 FURTHER_BROKEN_LEDGERS: dict[Factory, str] = {
+    ClaimsWaitingRunsLast: "test_no_limit_is_passed_over_for_ever_while_other_runs_are_due",
     MixesWorkspaces: "test_runs_of_a_sequence_are_claimed_one_after_another",
     NeverSetsNone: "test_an_update_changes_the_named_columns_only",
     IgnoresDuplicates: "test_an_update_must_not_violate_a_unique_column",

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from statewright.async_futures import aresolve
-from statewright.errors import DuplicateRecord, RecordConflict, RequestConflict
+from statewright.errors import DuplicateRecord, RecordConflict, RecordPresent, RequestConflict
 from statewright.runs import Change, Insert, Run
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext
@@ -77,13 +77,18 @@ class LaunchOperations(ControlOperations):
         reservation = worker.reserve() if worker is not None and await self._can_begin(run) else None
         if worker is None or reservation is None:
             return await self._write(workspace_id, request, slot, labels)
-        slot, claimed_run = replace(slot, run=claimed(slot.run, worker.id)), None
+        claimed_run = None
+        changes = [*slot.changes, *self.starter.limit_guards(run)]
         try:
-            started = await self._write(workspace_id, request, slot, labels)
+            claimed_slot = replace(slot, run=claimed(slot.run, worker.id), changes=changes)
+            started = await self._write(workspace_id, request, claimed_slot, labels)
             claimed_run = started.run if started.created else None
+        except RecordPresent:  # a limit was set since it was read
+            self.starter.forget_limits(run)
+            started = None
         finally:
             worker.settle(reservation, claimed_run)
-        return started
+        return started if started is not None else await self._write(workspace_id, request, slot, labels)
 
     async def _write(self, workspace_id: str, request: StartRun, slot: ThreadSlot, labels: Sequence[Change]) -> Started:
         run = slot.run

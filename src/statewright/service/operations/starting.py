@@ -19,6 +19,7 @@ from statewright.runs import (
     DEFAULT_QUEUE,
     Absent,
     Change,
+    Condition,
     Insert,
     Queue,
     Record,
@@ -153,6 +154,22 @@ class Starter:
             )
             self._limit_cache[kind, name] = (now, has_limit)
         return has_limit
+
+    def limit_guards(self, run: Run) -> list[Absent]:
+        """Return guards that refuse a run for whose workspace or queue a limit was set since it was read."""
+        return [
+            Absent(kind, [*where(id=name), Condition(column, "!=", None)])
+            for kind, name, column in (
+                (Workspace, run.workspace_id, "max_running"),
+                (Queue, run.queue, "max_running"),
+                (Queue, run.queue, "starts_per_minute"),
+            )
+        ]
+
+    def forget_limits(self, run: Run) -> None:
+        """Read the limits of the workspace and the queue of a run again at their next use."""
+        for name in ((Workspace, run.workspace_id), (Queue, run.queue)):
+            self._limit_cache.pop(name, None)
 
     def failure_handler_changes(self, run: Run, ending: Ending, now: datetime) -> Sequence[Change]:
         """Return the changes that start the failure handler (the graph `on_failure`) of a run, if the run has failed.

@@ -11,12 +11,15 @@ the run leaves the index of due runs. Triggers of the database release it when t
 run of its workspace or key does, so that no statement can forget that. A run that was released in vain is held back by
 the next claim that finds it.
 
-A limit can also be raised, and a run for which a place has become free may be one that no worker serves. So a claim
-that finds too few due runs looks at the workspaces and keys that have held runs, and releases as many as have a place.
+A limit can also be raised, and the run that is released may be one that no worker can claim: nobody serves its queue,
+or the queue has no token. So claims also consider held runs whose workspace or key is not full, as if nothing held them
+back. Each claim looks at a few workspaces and keys, beginning after those of the claim before it, so that none is
+passed over for ever. A claim that finds too few runs looks at many.
 
 Due runs are in groups, by queue, version of the graph, priority, and whether they have begun, because a worker serves
 some queues and versions, and a queue without tokens permits no other starts. There are few groups, and each is found
-with one search of the index. So the runs that a worker may not claim cost nothing either.
+with one search of the index. So the runs that a worker may not claim cost nothing either. Held runs are in such groups
+within their workspace or key.
 
 *Rejected.* A query for each workspace, which is slow with many; a table of the groups with counters, which every commit
 of a run would have to lock.
@@ -24,6 +27,7 @@ of a run would have to lock.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
@@ -65,8 +69,30 @@ class _Group(NamedTuple):
     begun: int
 
 
+_FEW_LIMITS: Final = 10
+"""How many workspaces, and how many keys, with held runs a claim considers."""
+_MANY_LIMITS: Final = 1000
+"""The same if it finds too few runs."""
 _BEFORE_ALL: Final = _Group("", "", -(2**63), 0)
 """A group that precedes all others."""
+
+
+class HeldCursor:
+    """The last workspace and the last key whose held runs were considered, for the next claim of this process."""
+
+    def __init__(self) -> None:
+        self.workspace: tuple[str, ...] = ("",)
+        self.key: tuple[str, ...] = ("", "")
+
+
+class _HeldGroup(NamedTuple):
+    """A group of due runs that are held back by the limit of their workspace or key."""
+
+    owner: tuple[str, ...]
+    """The workspace, or the workspace and the key."""
+    limit: int | None
+    """The limit of the key; None if the runs are held back by that of their workspace."""
+    group: _Group
 
 
 class _DueRun(NamedTuple):
@@ -85,9 +111,11 @@ class _DueRun(NamedTuple):
     key_limit: int | None
 
 
-def claim_runs(connection: Connection, tables: Tables, claimant: Claimant, now: datetime, limit: int) -> list[Run]:
+def claim_runs(
+    connection: Connection, tables: Tables, claimant: Claimant, now: datetime, limit: int, cursor: HeldCursor
+) -> list[Run]:
     """Claim runs for a worker, in the order of their priorities and due times."""
-    return _Claim(connection, tables, claimant, now).claim(limit)
+    return _Claim(connection, tables, claimant, now, cursor).claim(limit)
 
 
 def next_due(connection: Connection, tables: Tables, claimant: Claimant) -> NextDue:
@@ -112,14 +140,19 @@ def _iter_groups(connection: Connection, tables: Tables, claimant: Claimant) -> 
 class _Claim:
     """One claim of runs. Each chosen run is claimed at once, so that it counts for the limits of the next ones."""
 
-    def __init__(self, connection: Connection, tables: Tables, claimant: Claimant, now: datetime) -> None:
+    def __init__(
+        self, connection: Connection, tables: Tables, claimant: Claimant, now: datetime, cursor: HeldCursor
+    ) -> None:
         self._connection = connection
         self._tables = tables
         self._sql = tables.sql
         self._claimant = claimant
         self._now = now
+        self._cursor = cursor
         self._limits: dict[str, int] | None = None
         self._queues: dict[str, Queue] | None = None
+        self._considers_all = False
+        """True if there are no other held runs that could be considered, or enough have been."""
         self._full: set[str] = set()
         """Queues that have reached their limit of claimed runs."""
         self._spent: set[str] = set()
@@ -128,14 +161,17 @@ class _Claim:
     def claim(self, limit: int) -> list[Run]:
         """Claim runs, and hold back the due runs that are found and have to wait."""
         claimed: list[Run] = []
-        groups = list(_iter_groups(self._connection, self._tables, self._claimant)) if limit > 0 else []
+        if limit <= 0:
+            return claimed
+        groups = list(_iter_groups(self._connection, self._tables, self._claimant))
+        held_groups = self._held_groups(_FEW_LIMITS)
         while len(claimed) < limit:
-            missing = limit - len(claimed)
-            runs = self._due(groups, missing)
+            runs = self._candidates(groups, held_groups, limit - len(claimed))
             if not runs:
-                if not self._release_from_limits(missing):
+                if self._considers_all:
                     break
-                groups = list(_iter_groups(self._connection, self._tables, self._claimant))
+                held_groups = self._held_groups(_MANY_LIMITS)
+                self._considers_all = True
             for run in runs:
                 reason = self._reason_to_wait(run)
                 if reason is not None:
@@ -144,39 +180,67 @@ class _Claim:
                     claimed.append(self._take(run))
         return claimed
 
-    def _due(self, groups: Sequence[_Group], count: int) -> list[_DueRun]:
+    def _candidates(self, groups: Sequence[_Group], held_groups: Sequence[_HeldGroup], count: int) -> Sequence[_DueRun]:
         """Return the next due runs of all groups whose queues permit another run."""
         at = microseconds(self._now)
         runs = [
             _DueRun(group, group.priority, *row)
             for group in groups
-            if group.queue not in self._full and (group.begun or group.queue not in self._spent)
+            if self._may_claim(group)
             for row in self._connection.execute(self._sql["due"], (*group, at, count))
         ]
+        for owner, limit, group in held_groups:
+            free = min(count, self._free(owner, limit)) if self._may_claim(group) else 0
+            if free > 0:
+                statement = "held_in_workspace" if limit is None else "held_with_key"
+                names = owner if limit is None else (*owner, limit)
+                rows = self._connection.execute(self._sql[statement], (*names, *group, at, free))
+                runs += [_DueRun(group, group.priority, *row) for row in rows]
         return sorted(runs, key=attrgetter("priority", "due_at", "id"))[:count]
 
-    def _release_from_limits(self, count: int) -> bool:
-        """Release the first runs of each workspace and key that has a place again. Return whether there are any."""
-        workspace, numbers = "", list[int]()
-        while (row := self._connection.execute(self._sql["next_held_workspace"], (workspace,)).fetchone()) is not None:
-            (workspace,) = row
-            limit = self._workspace_limits().get(workspace)
-            free = count if limit is None else limit - self._count("claimed_in_workspace", workspace)
-            if free > 0:
-                numbers += self._served("held_in_workspace", (workspace,), min(free, count))
-        key = ("", "")
-        while (row := self._connection.execute(self._sql["next_held_key"], key).fetchone()) is not None:
-            key = row
-            numbers += self._served("held_with_key", (*key, self._count("claimed_with_key", *key)), count)
-        for number in numbers:
-            self._connection.execute(self._sql["hold"], (None, number))
-        return bool(numbers)
+    def _may_claim(self, group: _Group) -> bool:
+        """Return whether the limits of its queue, as far as this claim knows, permit to claim runs of a group."""
+        return group.queue not in self._full and (bool(group.begun) or group.queue not in self._spent)
 
-    def _served(self, statement: str, parameters: Sequence[Any], count: int) -> list[int]:
-        """Return the numbers of the first held runs that the worker serves."""
-        rows = self._connection.execute(self._sql[statement], parameters)
-        served = (number for number, queue, version in rows if self._claimant.serves(queue, version))
-        return list(islice(served, count))
+    def _free(self, owner: tuple[str, ...], limit: int | None) -> int:
+        """Return how many more runs of a workspace, or of a key with a limit, may be claimed."""
+        if limit is not None:
+            return limit - self._count("claimed_with_key", *owner)
+        limit = self._workspace_limits().get(owner[0])
+        return sys.maxsize if limit is None else limit - self._count("claimed_in_workspace", *owner)
+
+    def _held_groups(self, count: int) -> list[_HeldGroup]:
+        """Return the groups of held runs that the worker serves, of the next workspaces and keys that are not full."""
+        groups: list[_HeldGroup] = []
+        workspaces = self._next_owners("next_held_workspace", self._cursor.workspace, count)
+        keys = self._next_owners("next_held_key", self._cursor.key, count)
+        self._considers_all = max(len(workspaces), len(keys)) < count
+        for workspace in workspaces:
+            self._cursor.workspace = workspace
+            if self._free(workspace, None) > 0:
+                rows = self._iter_rows("next_group_in_workspace", workspace, _BEFORE_ALL)
+                groups += [_HeldGroup(workspace, None, _Group(*row)) for row in rows]
+        for key in keys:
+            self._cursor.key = key
+            first = (self._count("claimed_with_key", *key) + 1, *_BEFORE_ALL)
+            for limit, *row in self._iter_rows("next_group_with_key", key, first):
+                groups.append(_HeldGroup(key, limit, _Group(*row)))
+        return [held for held in groups if self._claimant.serves(held.group.queue, held.group.version)]
+
+    def _next_owners(self, statement: str, after: tuple[str, ...], count: int) -> list[tuple[str, ...]]:
+        """Return workspaces or keys that have held runs: those after one of them, and then from the first one on."""
+        first = tuple("" for _ in after)
+        rows = list(islice(self._iter_rows(statement, (), after), count))
+        if after != first and len(rows) < count:
+            before = (row for row in self._iter_rows(statement, (), first) if row <= after)
+            rows += islice(before, count - len(rows))
+        return rows
+
+    def _iter_rows(self, statement: str, names: tuple[Any, ...], after: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a statement that returns the first row after another one."""
+        while (row := self._connection.execute(self._sql[statement], (*names, *after)).fetchone()) is not None:
+            yield row
+            after = row
 
     def _take(self, run: _DueRun) -> Run:
         table = self._tables[Run]

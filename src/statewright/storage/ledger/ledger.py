@@ -21,7 +21,7 @@ from statewright.runs.records.record import R
 from statewright.storage.damage import report_damage
 from statewright.storage.database import UNLIMITED, Backend, Connection, D, Job
 from statewright.storage.ledger.changes import job_of
-from statewright.storage.ledger.claim import Claimant, claim_runs, next_due
+from statewright.storage.ledger.claim import Claimant, HeldCursor, claim_runs, next_due
 from statewright.storage.ledger.conditions import conditions, order_by
 from statewright.storage.ledger.tables import Table, Tables, decrypted_json
 
@@ -35,6 +35,7 @@ class DatabaseLedger(Backend[D]):
         super().__init__(database, **options)
         self.database.create_tables("ledger")
         self._tables = Tables(self.database)
+        self._held_cursor = HeldCursor()
 
     # -- writing
 
@@ -57,7 +58,7 @@ class DatabaseLedger(Backend[D]):
         return self._write(lambda connection: self._claim(connection, claimant, now, limit))
 
     def _claim(self, connection: Connection, claimant: Claimant, now: datetime, limit: int) -> list[Run]:
-        return claim_runs(connection, self._tables, claimant, now, limit)
+        return claim_runs(connection, self._tables, claimant, now, limit, self._held_cursor)
 
     # -- reading
 

@@ -100,34 +100,26 @@ def _create(session: Session, encryptor: Encryptor) -> None:
     """Create all tables and functions."""
     session.execute("CREATE TABLE statewright_schema (version BIGINT NOT NULL, key BYTEA NOT NULL)")
     session.send(Statement("INSERT INTO statewright_schema VALUES (0, ?)", (encryptor.encrypt(_KNOWN_TEXT),)))
-    for name in _SCRIPTS:
-        for statement in split_script(_PACKAGE, name):
-            session.send(Statement(statement, ()))
+    _run_scripts(*_SCRIPTS)(session, encryptor)
 
 
-def _to_version_2(session: Session, encryptor: Encryptor) -> None:
-    """Create the table of writers, and what the search by pgvector needs."""
-    for statement in split_script(_PACKAGE, "version_2"):
-        session.send(Statement(statement, ()))
+def _run_scripts(*names: str) -> Callable[[Session, Encryptor], None]:
+    """Return a step that executes the statements of scripts."""
 
+    def step(session: Session, encryptor: Encryptor) -> None:
+        for name in names:
+            for statement in split_script(_PACKAGE, name):
+                session.send(Statement(statement, ()))
 
-def _to_version_3(session: Session, encryptor: Encryptor) -> None:
-    """Create the function that deletes completed calls."""
-    for statement in split_script(_PACKAGE, "version_3"):
-        session.send(Statement(statement, ()))
-
-
-def _to_version_4(session: Session, encryptor: Encryptor) -> None:
-    """Replace the functions and triggers of claims."""
-    for statement in split_script(_PACKAGE, "claims"):
-        session.send(Statement(statement, ()))
+    return step
 
 
 STEPS: Final[tuple[Callable[[Session, Encryptor], None], ...]] = (
     _create,
-    _to_version_2,
-    _to_version_3,
-    _to_version_4,
+    _run_scripts("version_2"),  # the table of writers, and what the search by pgvector needs
+    _run_scripts("version_3"),  # the function that deletes completed calls
+    _run_scripts("claims"),
+    _run_scripts("version_5", "claims"),  # claims of held runs
 )
 """The functions that migrate the schema from each version, beginning with 0, to the next version."""
 VERSION: Final = len(STEPS)

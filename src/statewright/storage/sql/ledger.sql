@@ -32,10 +32,10 @@ WHERE run = ?;
 
 -- next_due_group
 -- The next queue, version of a graph, priority, and whether they have begun, of unclaimed runs that nothing holds back:
--- one search of the index, however many runs a group has.
+-- one search of the index, however many runs a group has. Without the comparison of `due_at`, SQLite reads a whole group.
 SELECT queue, graph_version, priority, begun FROM workflow_runs
 WHERE due_at IS NOT NULL AND claim IS NULL AND held_by IS NULL
-    AND (queue, graph_version, priority, begun) > (?, ?, ?, ?)
+    AND (queue, graph_version, priority, begun, due_at) > (?, ?, ?, ?, 9223372036854775807)
 ORDER BY queue, graph_version, priority, begun LIMIT 1;
 
 -- due
@@ -91,22 +91,6 @@ SELECT EXISTS (
     SELECT 1 FROM workflow_runs WHERE held_by IS NOT NULL ORDER BY held_by LIMIT 1
 );
 
--- next_held_workspace
--- The next workspace with runs that were held back because it was full.
-SELECT workspace_id FROM workflow_runs
-WHERE held_by = 'limit of workspace' AND workspace_id > ?
-ORDER BY workspace_id LIMIT 1;
-
--- held_in_workspace
-SELECT number, queue, graph_version FROM workflow_runs
-WHERE held_by = 'limit of workspace' AND workspace_id = ?
-ORDER BY priority, due_at, id;
-
--- held_with_key
-SELECT number, queue, graph_version FROM workflow_runs
-WHERE held_by = 'limit of key' AND workspace_id = ? AND concurrency_key = ? AND coalesce(concurrency_limit > ?, TRUE)
-ORDER BY priority, due_at, id;
-
 -- limits
 SELECT id, max_running FROM workspaces
 WHERE max_running IS NOT NULL;
@@ -131,5 +115,5 @@ SELECT count(*) FROM workflow_runs
 WHERE queue = ? AND claim IS NOT NULL;
 
 -- take
-UPDATE workflow_runs SET claim = ?, worker_id = ?, due_at = NULL, version = version + 1
+UPDATE workflow_runs SET claim = ?, worker_id = ?, due_at = NULL, held_by = NULL, version = version + 1
 WHERE number = ?;

@@ -17,7 +17,7 @@ from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.statements import run_script, statements
 
 _SQL: Final = statements("ledger_formats")
-FORMAT: Final = 5
+FORMAT: Final = 6
 """The format of the tables that this version of Statewright writes."""
 Step = Callable[[Connection, Encryptor], None]
 """A function that migrates the tables from one format to the next."""
@@ -96,10 +96,19 @@ def _add_queues(connection: Connection, encryptor: Encryptor) -> None:
     connection.execute(_SQL["format_five"])
 
 
+def _replace_claims(connection: Connection, encryptor: Encryptor) -> None:
+    """Add indexes of held runs, and replace the trigger that holds new runs back."""
+    connection.execute(_SQL["drop_held_by_insert"])
+    run_script(connection, "ledger_tables")
+    connection.execute(_SQL["release_unlimited"])
+    connection.execute(_SQL["format_six"])
+
+
 _STEPS: Final[tuple[Step, ...]] = (
     _statements_step("decided_by_key", "format_two"),
     _statements_step("daily_spending", "spending_of_calls", "format_three"),
     _decrypt_webhook_events,
     _add_queues,
+    _replace_claims,
 )
 """The steps from each format to the next, beginning with format 1."""

@@ -87,6 +87,7 @@ def test_a_migration_replaces_the_functions_of_claims() -> None:
     open_schema("older").close()
     older = "CREATE OR REPLACE FUNCTION older.tokens_of(p_queue older.queues, p_now BIGINT) RETURNS DOUBLE PRECISION"
     execute(shared_url(), f"{older} LANGUAGE sql AS 'SELECT 0.0::DOUBLE PRECISION'")
+    execute(shared_url(), "DROP INDEX older.runs_held_in_workspace, older.runs_held_with_key")
     execute(shared_url(), "UPDATE older.statewright_schema SET version = 3")
     with open_schema("older", trusts_clocks=True) as database:
         ledger = PostgresLedger(database)

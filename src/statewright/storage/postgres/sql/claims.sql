@@ -106,7 +106,8 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- Holds a new run back at once if it has to wait. A workspace or key that has held runs was full a moment ago.
+-- Holds a new run back at once if it has to wait. Limits are checked only if other runs are held back by them: otherwise
+-- the next claim holds it back.
 CREATE OR REPLACE FUNCTION hold_new_run() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 DECLARE
     v_ahead TEXT := run_ahead(NEW);
@@ -117,12 +118,12 @@ BEGIN
         END IF;
     ELSIF EXISTS (
         SELECT 1 FROM workflow_runs WHERE held_by = 'limit of workspace' AND workspace_id = NEW.workspace_id
-    ) THEN
+    ) AND free_runs(NEW.workspace_id) <= 0 THEN
         NEW.held_by := 'limit of workspace';
     ELSIF NEW.concurrency_key IS NOT NULL AND EXISTS (
         SELECT 1 FROM workflow_runs
         WHERE held_by = 'limit of key' AND workspace_id = NEW.workspace_id AND concurrency_key = NEW.concurrency_key
-    ) THEN
+    ) AND NEW.concurrency_limit <= claimed_runs(NEW.workspace_id, NEW.concurrency_key) THEN
         NEW.held_by := 'limit of key';
     END IF;
     RETURN NEW;
@@ -134,12 +135,14 @@ WHEN (NEW.due_at IS NOT NULL AND NEW.claim IS NULL) EXECUTE FUNCTION hold_new_ru
 -- Holds a run back if the limit of its workspace, or of its concurrency key, has been reached, and returns whether it has.
 CREATE OR REPLACE FUNCTION hold_if_full(p_number BIGINT, p_workspace TEXT, p_key TEXT, p_limit BIGINT) RETURNS BOOLEAN
 LANGUAGE plpgsql AS $$
+DECLARE
+    v_reason TEXT;
 BEGIN
     IF p_limit IS NULL OR claimed_runs(p_workspace, p_key) < p_limit THEN
         RETURN FALSE;
     END IF;
-    UPDATE workflow_runs SET held_by = CASE WHEN p_key IS NULL THEN 'limit of workspace' ELSE 'limit of key' END
-    WHERE number = p_number;
+    v_reason := CASE WHEN p_key IS NULL THEN 'limit of workspace' ELSE 'limit of key' END;
+    UPDATE workflow_runs SET held_by = v_reason WHERE number = p_number AND held_by IS DISTINCT FROM v_reason;
     RETURN TRUE;
 END $$;
 
@@ -155,57 +158,99 @@ BEGIN
     );
 END $$;
 
--- Lets the first runs of each workspace and key that is not full any more be next again, those that a worker serves.
--- Returns the number of these runs.
-CREATE OR REPLACE FUNCTION release_from_limits(p_count BIGINT, p_queues TEXT[], p_versions TEXT[]) RETURNS BIGINT
-LANGUAGE plpgsql AS $$
+-- Returns the number of runs of a workspace that its limit permits to claim in addition; very many without a limit.
+CREATE OR REPLACE FUNCTION free_runs(p_workspace TEXT) RETURNS BIGINT LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN coalesce((SELECT max_running FROM workspaces WHERE id = p_workspace), 2147483647)
+        - claimed_runs(p_workspace, NULL);
+END $$;
+
+-- Returns the groups of held runs whose workspaces are not full, each by the number of one of its runs: the runs that have
+-- their workspace, queue, version, priority, and whether they have begun, in common. Considers the next `p_count`
+-- workspaces that have held runs, after those of the last claim of this session, so that none is passed over for ever.
+CREATE OR REPLACE FUNCTION groups_held_by_workspace(p_count BIGINT) RETURNS BIGINT[] LANGUAGE plpgsql AS $$
 DECLARE
+    v_first TEXT := coalesce(current_setting('statewright.held_workspace', TRUE), '');
+    v_last TEXT := v_first;
+    v_workspace TEXT;
+    v_has_wrapped BOOLEAN := FALSE;
+    v_count BIGINT := 0;
+    v_run RECORD;
+    v_numbers BIGINT[] := '{}';
+BEGIN
+    WHILE v_count < p_count LOOP
+        SELECT workspace_id INTO v_workspace FROM workflow_runs
+        WHERE held_by = 'limit of workspace' AND workspace_id > v_last
+        ORDER BY workspace_id LIMIT 1;
+        IF v_workspace IS NULL THEN
+            EXIT WHEN v_has_wrapped;
+            v_has_wrapped := TRUE;
+            v_last := '';
+            CONTINUE;
+        END IF;
+        EXIT WHEN v_has_wrapped AND v_workspace COLLATE "C" > v_first;
+        v_count := v_count + 1;
+        v_last := v_workspace;
+        CONTINUE WHEN free_runs(v_workspace) <= 0;
+        SELECT '' AS queue, '' AS graph_version, 0::BIGINT AS priority, 0::BIGINT AS begun, 0::BIGINT AS number INTO v_run;
+        LOOP
+            SELECT queue, graph_version, priority, begun, number INTO v_run FROM workflow_runs
+            WHERE held_by = 'limit of workspace' AND workspace_id = v_workspace
+                AND (queue, graph_version, priority, begun)
+                    > (v_run.queue, v_run.graph_version, v_run.priority, v_run.begun)
+            ORDER BY queue, graph_version, priority, begun LIMIT 1;
+            EXIT WHEN NOT FOUND;
+            v_numbers := v_numbers || v_run.number;
+        END LOOP;
+    END LOOP;
+    PERFORM set_config('statewright.held_workspace', v_last, FALSE);
+    RETURN v_numbers;
+END $$;
+
+-- Returns the same for concurrency keys, of whose held runs some may be claimed. Their limit is a part of the groups.
+CREATE OR REPLACE FUNCTION groups_held_by_key(p_count BIGINT) RETURNS BIGINT[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_first_workspace TEXT := coalesce(current_setting('statewright.held_key_workspace', TRUE), '');
+    v_first_key TEXT := coalesce(current_setting('statewright.held_key', TRUE), '');
+    v_last_workspace TEXT := v_first_workspace;
+    v_last_key TEXT := v_first_key;
     v_workspace TEXT;
     v_key TEXT;
-    v_claimed BIGINT;
-    v_max BIGINT;
-    v_changed BIGINT;
-    v_total BIGINT := 0;
+    v_has_wrapped BOOLEAN := FALSE;
+    v_count BIGINT := 0;
+    v_run RECORD;
+    v_numbers BIGINT[] := '{}';
 BEGIN
-    LOOP
-        SELECT workspace_id INTO v_workspace FROM workflow_runs
-        WHERE held_by = 'limit of workspace' AND (v_workspace IS NULL OR workspace_id > v_workspace)
-        ORDER BY workspace_id LIMIT 1;
-        EXIT WHEN v_workspace IS NULL;
-        SELECT max_running INTO v_max FROM workspaces WHERE id = v_workspace;
-        v_claimed := claimed_runs(v_workspace, NULL);
-        UPDATE workflow_runs SET held_by = NULL WHERE number = ANY (ARRAY(
-            SELECT number FROM workflow_runs
-            WHERE held_by = 'limit of workspace' AND workspace_id = v_workspace
-                AND (p_queues IS NULL OR queue = ANY (p_queues))
-                AND graph_version <> ALL (p_versions)
-            ORDER BY priority, due_at, id LIMIT greatest(0, least(p_count, v_max - v_claimed))
-            FOR UPDATE SKIP LOCKED
-        ));
-        GET DIAGNOSTICS v_changed = ROW_COUNT;
-        v_total := v_total + v_changed;
-    END LOOP;
-    v_workspace := '';
-    v_key := '';
-    LOOP
+    WHILE v_count < p_count LOOP
         SELECT workspace_id, concurrency_key INTO v_workspace, v_key FROM workflow_runs
-        WHERE held_by = 'limit of key' AND (workspace_id, concurrency_key) > (v_workspace, v_key)
+        WHERE held_by = 'limit of key' AND (workspace_id, concurrency_key) > (v_last_workspace, v_last_key)
         ORDER BY workspace_id, concurrency_key LIMIT 1;
-        EXIT WHEN v_workspace IS NULL;
-        v_claimed := claimed_runs(v_workspace, v_key);
-        UPDATE workflow_runs SET held_by = NULL WHERE number = ANY (ARRAY(
-            SELECT number FROM workflow_runs
+        IF v_workspace IS NULL THEN
+            EXIT WHEN v_has_wrapped;
+            v_has_wrapped := TRUE;
+            v_last_workspace := '';
+            v_last_key := '';
+            CONTINUE;
+        END IF;
+        EXIT WHEN v_has_wrapped AND (v_workspace COLLATE "C", v_key COLLATE "C") > (v_first_workspace, v_first_key);
+        v_count := v_count + 1;
+        v_last_workspace := v_workspace;
+        v_last_key := v_key;
+        SELECT claimed_runs(v_workspace, v_key) + 1 AS concurrency_limit, '' AS queue, '' AS graph_version,
+            0::BIGINT AS priority, 0::BIGINT AS begun, 0::BIGINT AS number INTO v_run;
+        LOOP
+            SELECT concurrency_limit, queue, graph_version, priority, begun, number INTO v_run FROM workflow_runs
             WHERE held_by = 'limit of key' AND workspace_id = v_workspace AND concurrency_key = v_key
-                AND coalesce(concurrency_limit > v_claimed, TRUE)
-                AND (p_queues IS NULL OR queue = ANY (p_queues))
-                AND graph_version <> ALL (p_versions)
-            ORDER BY priority, due_at, id LIMIT p_count
-            FOR UPDATE SKIP LOCKED
-        ));
-        GET DIAGNOSTICS v_changed = ROW_COUNT;
-        v_total := v_total + v_changed;
+                AND (concurrency_limit, queue, graph_version, priority, begun)
+                    > (v_run.concurrency_limit, v_run.queue, v_run.graph_version, v_run.priority, v_run.begun)
+            ORDER BY concurrency_limit, queue, graph_version, priority, begun LIMIT 1;
+            EXIT WHEN NOT FOUND;
+            v_numbers := v_numbers || v_run.number;
+        END LOOP;
     END LOOP;
-    RETURN v_total;
+    PERFORM set_config('statewright.held_key_workspace', v_last_workspace, FALSE);
+    PERFORM set_config('statewright.held_key', v_last_key, FALSE);
+    RETURN v_numbers;
 END $$;
 
 -- Returns the queues, the versions of graphs and the priorities that have unclaimed runs which nothing holds back, of
@@ -238,10 +283,19 @@ CREATE OR REPLACE FUNCTION tokens_of(p_queue queues, p_now BIGINT) RETURNS DOUBL
     )
 $$;
 
+-- Returns whether a claim takes runs of a group: its worker serves them, and their queue is neither full nor spent.
+CREATE OR REPLACE FUNCTION may_claim_group(
+    p_queue TEXT, p_version TEXT, p_begun BIGINT, p_queues TEXT[], p_versions TEXT[], p_full TEXT[], p_spent TEXT[]
+) RETURNS BOOLEAN LANGUAGE sql IMMUTABLE AS $$
+    SELECT (p_queues IS NULL OR p_queue = ANY (p_queues)) AND p_version <> ALL (p_versions)
+        AND p_queue <> ALL (p_full) AND (p_begun = 1 OR p_queue <> ALL (p_spent))
+$$;
+
 -- Claims due runs for a worker, in the order of their priorities and due times. `p_claims` has the ids of the claims.
 -- `p_queues` are the queues that the worker serves, or NULL for all, and `p_versions` the versions of graphs that it does not.
--- The caller excludes other claims by a lock. After many runs that have to wait, a claim ends early, so that others can
--- claim meanwhile.
+-- The caller excludes other claims by a lock. Runs that are held back by limits are claimed, too, once these permit it: those
+-- of a few limits, and of many if there are too few others. After many runs that have to wait, a claim ends early, so that
+-- others can claim meanwhile.
 CREATE OR REPLACE FUNCTION claim_runs(
     p_worker TEXT, p_claims TEXT[], p_now BIGINT, p_queues TEXT[], p_versions TEXT[]
 ) RETURNS SETOF workflow_runs LANGUAGE plpgsql AS $$
@@ -258,25 +312,76 @@ DECLARE
     v_ahead TEXT;
     v_max BIGINT;
     v_examined INTEGER := 0;
+    v_in_workspaces BIGINT[];  -- groups of runs that are held by the limits of workspaces
+    v_with_keys BIGINT[];      -- groups of runs that are held by the limits of keys
+    v_considers_many BOOLEAN := FALSE;
 BEGIN
+    IF v_limit > 0 THEN
+        v_in_workspaces := groups_held_by_workspace(10);
+        v_with_keys := groups_held_by_key(10);
+    END IF;
     WHILE v_count < v_limit LOOP
         -- Each time twice as many, because the index still has the runs that were held back meanwhile.
         v_numbers := ARRAY(
-            SELECT due.number FROM due_groups() AS due_group
-            CROSS JOIN LATERAL (
-                SELECT number, due_at, id FROM workflow_runs
-                WHERE queue = due_group.queue AND graph_version = due_group.graph_version
-                    AND priority = due_group.priority AND begun = due_group.begun AND due_at <= p_now
-                    AND due_at IS NOT NULL AND claim IS NULL AND held_by IS NULL AND number <> ALL (v_skipped)
-                ORDER BY due_at, id LIMIT v_limit - v_count + v_examined
-            ) AS due
-            WHERE due_group.queue <> ALL (v_full) AND (due_group.begun = 1 OR due_group.queue <> ALL (v_spent))
-                AND (p_queues IS NULL OR due_group.queue = ANY (p_queues))
-                AND due_group.graph_version <> ALL (p_versions)
-            ORDER BY due_group.priority, due.due_at, due.id LIMIT v_limit - v_count + v_examined
+            SELECT candidate.number FROM (
+                SELECT due.number, due_group.priority, due.due_at, due.id FROM due_groups() AS due_group
+                CROSS JOIN LATERAL (
+                    SELECT number, due_at, id FROM workflow_runs
+                    WHERE queue = due_group.queue AND graph_version = due_group.graph_version
+                        AND priority = due_group.priority AND begun = due_group.begun AND due_at <= p_now
+                        AND due_at IS NOT NULL AND claim IS NULL AND held_by IS NULL AND number <> ALL (v_skipped)
+                    ORDER BY due_at, id LIMIT v_limit - v_count + v_examined
+                ) AS due
+                WHERE may_claim_group(
+                    due_group.queue, due_group.graph_version, due_group.begun, p_queues, p_versions, v_full, v_spent
+                )
+                UNION ALL
+                SELECT due.number, held_group.priority, due.due_at, due.id
+                FROM unnest(v_in_workspaces) AS head
+                JOIN workflow_runs AS held_group ON held_group.number = head
+                CROSS JOIN LATERAL (SELECT free_runs(held_group.workspace_id) AS count) AS free
+                CROSS JOIN LATERAL (
+                    SELECT number, due_at, id FROM workflow_runs
+                    WHERE held_by = 'limit of workspace' AND workspace_id = held_group.workspace_id
+                        AND queue = held_group.queue AND graph_version = held_group.graph_version
+                        AND priority = held_group.priority AND begun = held_group.begun
+                        AND due_at <= p_now AND number <> ALL (v_skipped)
+                    ORDER BY due_at, id
+                    LIMIT CASE WHEN free.count > 0 THEN least(free.count, v_limit - v_count) + v_examined ELSE 0 END
+                ) AS due
+                WHERE may_claim_group(
+                    held_group.queue, held_group.graph_version, held_group.begun, p_queues, p_versions, v_full, v_spent
+                )
+                UNION ALL
+                SELECT due.number, held_group.priority, due.due_at, due.id
+                FROM unnest(v_with_keys) AS head
+                JOIN workflow_runs AS held_group ON held_group.number = head
+                CROSS JOIN LATERAL (
+                    SELECT held_group.concurrency_limit
+                        - claimed_runs(held_group.workspace_id, held_group.concurrency_key) AS count
+                ) AS free
+                CROSS JOIN LATERAL (
+                    SELECT number, due_at, id FROM workflow_runs
+                    WHERE held_by = 'limit of key' AND workspace_id = held_group.workspace_id
+                        AND concurrency_key = held_group.concurrency_key
+                        AND concurrency_limit = held_group.concurrency_limit
+                        AND queue = held_group.queue AND graph_version = held_group.graph_version
+                        AND priority = held_group.priority AND begun = held_group.begun
+                        AND due_at <= p_now AND number <> ALL (v_skipped)
+                    ORDER BY due_at, id
+                    LIMIT CASE WHEN free.count > 0 THEN least(free.count, v_limit - v_count) + v_examined ELSE 0 END
+                ) AS due
+                WHERE may_claim_group(
+                    held_group.queue, held_group.graph_version, held_group.begun, p_queues, p_versions, v_full, v_spent
+                )
+            ) AS candidate
+            ORDER BY candidate.priority, candidate.due_at, candidate.id LIMIT v_limit - v_count + v_examined
         );
         IF v_numbers = '{}' THEN
-            EXIT WHEN release_from_limits(v_limit - v_count, p_queues, p_versions) = 0;
+            EXIT WHEN v_considers_many;
+            v_considers_many := TRUE;
+            v_in_workspaces := groups_held_by_workspace(1000);
+            v_with_keys := groups_held_by_key(1000);
             CONTINUE;
         END IF;
         EXIT WHEN v_examined > 1000;
@@ -285,7 +390,8 @@ BEGIN
             EXIT WHEN v_count = v_limit;
             -- A run that another transaction is changing is left to the next claim.
             SELECT * INTO v_run FROM workflow_runs
-            WHERE number = v_number AND due_at <= p_now AND claim IS NULL AND held_by IS NULL
+            WHERE number = v_number AND due_at <= p_now AND claim IS NULL
+                AND (held_by IS NULL OR held_by IN ('limit of workspace', 'limit of key'))
             FOR UPDATE SKIP LOCKED;
             IF NOT FOUND THEN
                 v_skipped := v_skipped || v_number;
@@ -325,7 +431,7 @@ BEGIN
             END IF;
             v_count := v_count + 1;
             UPDATE workflow_runs SET claim = p_claims[v_count], worker_id = p_worker, due_at = NULL,
-                version = version + 1
+                held_by = NULL, version = version + 1
             WHERE number = v_number
             RETURNING * INTO v_run;
             RETURN NEXT v_run;

@@ -87,3 +87,14 @@ DROP INDEX runs_at_work_by_key;
 
 -- format_five
 INSERT OR IGNORE INTO ledger (format) VALUES (5);
+
+-- drop_held_by_insert
+DROP TRIGGER IF EXISTS held_by_insert;
+
+-- release_unlimited
+-- Runs without a limit were held back as well.
+UPDATE workflow_runs SET held_by = NULL
+WHERE held_by = 'limit of key' AND concurrency_limit IS NULL;
+
+-- format_six
+INSERT OR IGNORE INTO ledger (format) VALUES (6);

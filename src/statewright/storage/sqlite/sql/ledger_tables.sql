@@ -6,7 +6,7 @@
 CREATE TABLE IF NOT EXISTS ledger (
     format INTEGER PRIMARY KEY
 );
-INSERT OR IGNORE INTO ledger (format) VALUES (5);
+INSERT OR IGNORE INTO ledger (format) VALUES (6);
 
 CREATE TABLE IF NOT EXISTS workflow_runs (
     number            INTEGER PRIMARY KEY,  -- identifies its events
@@ -66,6 +66,12 @@ CREATE INDEX IF NOT EXISTS runs_due ON workflow_runs (queue, graph_version, prio
 CREATE INDEX IF NOT EXISTS runs_held ON workflow_runs (held_by, workspace_id, priority, due_at, id)
     WHERE held_by IS NOT NULL;
 CREATE INDEX IF NOT EXISTS runs_held_by_key ON workflow_runs (workspace_id, concurrency_key, priority, due_at, id)
+    WHERE held_by = 'limit of key';
+CREATE INDEX IF NOT EXISTS runs_held_in_workspace
+    ON workflow_runs (workspace_id, queue, graph_version, priority, begun, due_at, id)
+    WHERE held_by = 'limit of workspace';
+CREATE INDEX IF NOT EXISTS runs_held_with_key
+    ON workflow_runs (workspace_id, concurrency_key, concurrency_limit, queue, graph_version, priority, begun, due_at, id)
     WHERE held_by = 'limit of key';
 CREATE INDEX IF NOT EXISTS runs_begun_on_thread ON workflow_runs (workspace_id, thread_id)
     WHERE claim IS NOT NULL OR status IN ('running', 'waiting', 'paused');
@@ -356,7 +362,8 @@ CREATE TABLE IF NOT EXISTS api_keys (
 
 -- The triggers let a run be next again which a claim had held back: see `storage/ledger/claim.py`.
 
--- A new run that has to wait is held back at once. A workspace or key that has held runs was full a moment ago.
+-- A new run that has to wait is held back at once. Limits are checked only if other runs are held back by them: otherwise
+-- the next claim holds it back.
 CREATE TRIGGER IF NOT EXISTS held_by_insert AFTER INSERT ON workflow_runs
 WHEN NEW.due_at IS NOT NULL AND NEW.claim IS NULL AND NEW.status = 'pending'
 BEGIN
@@ -388,11 +395,19 @@ BEGIN
         (
             SELECT held_by FROM workflow_runs
             WHERE held_by = 'limit of workspace' AND workspace_id = NEW.workspace_id
+                AND (SELECT max_running FROM workspaces WHERE id = NEW.workspace_id) <= (
+                    SELECT count(*) FROM workflow_runs WHERE workspace_id = NEW.workspace_id AND claim IS NOT NULL
+                )
             LIMIT 1
         ),
         (
             SELECT held_by FROM workflow_runs
             WHERE held_by = 'limit of key' AND workspace_id = NEW.workspace_id AND concurrency_key = NEW.concurrency_key
+                AND NEW.concurrency_limit <= (
+                    SELECT count(*) FROM workflow_runs
+                    WHERE workspace_id = NEW.workspace_id AND concurrency_key = NEW.concurrency_key
+                        AND claim IS NOT NULL
+                )
             LIMIT 1
         )
     )

@@ -10,6 +10,7 @@ from statewright.futures import resolve
 from statewright.runs import (
     ENDED,
     Advance,
+    Condition,
     Delete,
     Insert,
     Ledger,
@@ -18,6 +19,7 @@ from statewright.runs import (
     Run,
     RunStatus,
     Update,
+    UpdateAll,
     Workspace,
     where,
 )
@@ -318,6 +320,81 @@ class ClaimTests(LedgerSuite):
                 assert self.claim_ids(ledger) == ["r2"]
                 write(ledger, Update(Run, "r2", {"status": RunStatus.FAILED, "claim": None}))
                 assert self.claim_ids(ledger) == ["r3"]
+
+    def test_a_run_that_a_limit_permits_again_comes_before_later_ones(self) -> None:
+        """Its workspace has a free place, although that was offered to another run, or the limit was raised.
+
+        Each case begins with runs that have claimed all places; `ends` are the changes that free one.
+        """
+        key: dict[str, Any] = {"concurrency_key": "k", "concurrency_limit": 1}
+        end = Advance("a0", NOW, {"status": RunStatus.COMPLETED, "claim": None}, ())
+        offered: list[tuple[str, dict[str, Any]]] = [
+            ("another worker serves its queue", {"queue": "unserved"}),
+            ("another worker serves its version", {"definition_id": "unserved"}),
+            ("its queue has no token", {"queue": "spent"}),
+            ("its queue is full", {"queue": "full"}),
+            ("its key is full", key),
+            ("it is due later", {"due_at": NOW + timedelta(hours=1)}),
+        ]
+        cases: list[tuple[str, int, list[Run], list[Any]]] = [
+            (name, 2, [self.due_run("a1", priority=-3, **values), self.due_run("a2", priority=-2)], [end])
+            for name, values in offered
+        ]
+        waiting = [self.due_run("a2", priority=-2)]
+        cases += [
+            ("the limit is raised", 2, waiting, [Update(Workspace, "w1", {"max_running": 3})]),
+            ("the limit is removed", 2, waiting, [Update(Workspace, "w1", {"max_running": None})]),
+            ("the workspace is removed", 2, waiting, [Delete(Workspace, where(id="w1"))]),
+            ("it is new", 2, [self.due_run("a1", queue="unserved")], [end, Insert(waiting[0])]),
+            (
+                "it has a key and no limit",
+                9,
+                [self.due_run("a1", **key)],
+                [Insert(replace(waiting[0], **key | {"concurrency_limit": None}))],
+            ),
+            (
+                "it has a key and a higher limit",
+                9,
+                [self.due_run("a1", **key)],
+                [Insert(replace(waiting[0], **key | {"concurrency_limit": 2}))],
+            ),
+        ]
+        for name, limit, held, changes in cases:
+            ledger = self.ledger_of(
+                Workspace(id="w1", slug="w1", max_running=limit, created_at=NOW),
+                Queue(id="spent", starts_per_minute=1, tokens=0, filled_at=NOW),
+                Queue(id="full", max_running=0),
+                *(self.due_run(f"a{n}", claim="c", due_at=None, **values) for n, values in ((0, {}), (9, key))),
+            )
+            write(ledger, *map(Insert, held))
+            assert self.claim_ids(ledger) == []
+            write(ledger, *changes, *(Insert(self.due_run(f"b{n}", workspace_id="w2")) for n in range(9)))
+            served: Any = {"queues": ["default", "spent", "full"], "excluded_versions": ["unserved"]}
+            claimed = [record.id for record in resolve(ledger.claim("worker", NOW, 2, **served))]
+            assert (name, claimed) == (name, ["a2", "b0"])
+
+    def test_no_limit_is_passed_over_for_ever_while_other_runs_are_due(self) -> None:
+        groups: list[list[dict[str, Any]]] = [
+            [{"workspace_id": f"full {n}"} for n in range(25)],
+            [{"concurrency_key": f"k{n}", "concurrency_limit": 1} for n in range(25)],
+        ]
+        for group in groups:
+            ledger = self.ledger_of(
+                *(Workspace(id=f"full {n}", slug=f"{n}", max_running=1, created_at=NOW) for n in range(25)),
+                *(self.due_run(f"first {n}", priority=-1, **values) for n, values in enumerate(group)),
+                *(
+                    self.due_run(f"offered {n}", priority=-1, queue="unserved", **values)
+                    for n, values in enumerate(group)
+                ),
+                *(self.due_run(f"waiting {n}", priority=-1, **values) for n, values in enumerate(group)),
+            )
+            assert len(resolve(ledger.claim("worker", NOW, 100))) == 25
+            write(ledger, UpdateAll(Run, [Condition("claim", "!=", None)], {"status": RunStatus.FAILED, "claim": None}))
+            write(ledger, *(Insert(self.due_run(f"other {n:03}", workspace_id="others")) for n in range(100)))
+            claimed = [
+                record.id for _ in range(30) for record in resolve(ledger.claim("worker", NOW, 2, queues=["default"]))
+            ]
+            assert sum(run_id.startswith("waiting") for run_id in claimed) == 25
 
     def test_runs_that_wait_for_others_are_reported(self) -> None:
         ledger = self.ledger_of(*(self.due_run(f"r{n}", thread_id="t") for n in (1, 2)))

@@ -58,10 +58,12 @@ def test_queries_for_earlier_runs_cover_all_runs_that_have_not_ended(statement: 
         ("claimed_in_workspace", "SEARCH workflow_runs USING COVERING INDEX runs_claimed"),
         ("claimed_with_key", "SEARCH workflow_runs USING COVERING INDEX runs_claimed_by_key"),
         ("claimed_in_queue", "SEARCH workflow_runs USING COVERING INDEX runs_claimed_by_queue"),
-        ("next_held_workspace", "SEARCH workflow_runs USING COVERING INDEX runs_held"),
+        ("next_held_workspace", "SEARCH workflow_runs USING INDEX runs_held_in_workspace"),
         ("next_held_key", "SEARCH workflow_runs USING INDEX runs_held_by_key"),
-        ("held_in_workspace", "SEARCH workflow_runs USING INDEX runs_held"),
-        ("held_with_key", "SEARCH workflow_runs USING INDEX runs_held_by_key"),
+        ("next_group_in_workspace", "SEARCH workflow_runs USING INDEX runs_held_in_workspace"),
+        ("next_group_with_key", "SEARCH workflow_runs USING INDEX runs_held_with_key"),
+        ("held_in_workspace", "SEARCH workflow_runs USING INDEX runs_held_in_workspace"),
+        ("held_with_key", "SEARCH workflow_runs USING INDEX runs_held_with_key"),
     ],
 )
 def test_statements_of_a_claim_use_indexes(ledger: SqliteLedger, statement: str, index: str) -> None:
@@ -71,6 +73,33 @@ def test_statements_of_a_claim_use_indexes(ledger: SqliteLedger, statement: str,
     assert f"{plan[0][3]} ".startswith(f"{index} ")
     # The runs of one thread or sequence that have begun are few, and may be sorted.
     assert statement.startswith("begun") or not any("TEMP B-TREE" in row[3] for row in plan)
+
+
+@pytest.mark.parametrize(
+    ("statement", "values", "last"),
+    [
+        ("next_due_group", {}, ("default", "", 0, 0)),
+        ("next_held_workspace", {"held_by": "limit of workspace"}, ("w1",)),
+        ("next_group_in_workspace", {"held_by": "limit of workspace"}, ("w1", "default", "", 0, 0)),
+        ("next_held_key", {"held_by": "limit of key"}, ("w1", "k")),
+        ("next_group_with_key", {"held_by": "limit of key"}, ("w1", "k", 1, "default", "", 0, 0)),
+    ],
+)
+def test_the_end_of_a_group_is_found_without_reading_its_runs(
+    ledger: SqliteLedger, statement: str, values: dict[str, str], last: tuple[Any, ...]
+) -> None:
+    key = {"concurrency_key": "k", "concurrency_limit": 1}
+    ledger.write([Insert(run(f"r{n}", due_at=NOW, **key)) for n in range(500)])
+    held_by = values.get("held_by")
+    ledger.database.write(lambda connection: connection.execute("UPDATE workflow_runs SET held_by = ?", (held_by,)))
+    steps: list[int] = []
+    with ledger.database.read() as connection:
+        connection.execute(STATEMENTS[statement], last).fetchall()  # the statement is compiled
+        connection.set_progress_handler(lambda: steps.append(1), 1)  # called for each instruction
+        rows = connection.execute(STATEMENTS[statement], last).fetchall()
+        connection.set_progress_handler(None, 0)
+    assert rows == []
+    assert 0 < len(steps) < 100
 
 
 def count_claim_queries(ledger: SqliteLedger, limit: int, expected: list[str]) -> int:
@@ -103,7 +132,7 @@ def test_runs_that_have_to_wait_are_examined_once(ledger: SqliteLedger, group: s
     assert (count_claim_queries(ledger, 3, ["r00000", "s0", "s1"]) < 30) == is_known_when_written
     assert count_claim_queries(ledger, 2, ["s2", "s3"]) < 30
     ledger.write([Update(Run, "r00000", {"status": RunStatus.COMPLETED, "claim": None})])
-    assert count_claim_queries(ledger, 2, ["r00001", "s4"]) < 30
+    assert count_claim_queries(ledger, 2, ["r00001", "s4"]) < 40
 
 
 @pytest.mark.parametrize("served", [{"queues": ["default"]}, {"excluded_versions": ["v2"]}], ids=str)
@@ -114,6 +143,29 @@ def test_runs_that_a_worker_does_not_serve_cost_nothing(ledger: SqliteLedger, se
         runs: Any = ledger.claim("w", NOW, 5, **served)
     assert [record.id for record in runs] == ["s1"]
     assert len([statement for statement in executed if "workflow_runs" in statement]) < 20
+
+
+@pytest.mark.parametrize("group", [{"workspace_id": "full"}, {"concurrency_key": "k", "concurrency_limit": 1}], ids=str)
+@pytest.mark.parametrize("queue", ["unserved", "spent"])
+def test_held_runs_of_a_limit_that_permits_others_cost_nothing(ledger: SqliteLedger, group: Any, queue: str) -> None:
+    ledger.write(
+        [
+            Insert(Workspace(id="full", slug="full", max_running=1, created_at=NOW)),
+            Insert(Queue(id="spent", starts_per_minute=1, tokens=0, filled_at=NOW)),
+            Insert(run("first", claim="c", **group)),
+            *(Insert(run(f"r{n:05}", due_at=NOW, queue=queue, priority=-1, **group)) for n in range(500)),
+        ]
+    )
+    ledger.database.write(lambda connection: connection.execute("UPDATE queues SET tokens = 1"))
+    assert claim(ledger) == []
+    ledger.database.write(lambda connection: connection.execute("UPDATE queues SET tokens = 0"))
+    ledger.write([Update(Run, "first", {"status": RunStatus.COMPLETED, "claim": None})])
+    ledger.write([Insert(run(f"s{n}", due_at=NOW, **group)) for n in range(2)])
+    for expected in (["s0"], []):
+        with traced_statements(ledger) as executed:
+            runs: Any = ledger.claim("w", NOW, 5, queues=["default", "spent"])
+        assert [record.id for record in runs] == expected
+        assert len([statement for statement in executed if "workflow_runs" in statement]) < 40
 
 
 def test_runs_of_a_queue_at_its_limit_cost_one_query_each_claim(ledger: SqliteLedger) -> None:
@@ -147,10 +199,10 @@ def test_a_rolled_back_claim_claims_nothing(ledger: SqliteLedger) -> None:
     ledger.write([Insert(run("r1", due_at=NOW))])
 
     def fail(connection: sqlite3.Connection) -> None:
-        from statewright.storage.ledger.claim import Claimant, claim_runs
+        from statewright.storage.ledger.claim import Claimant, HeldCursor, claim_runs
         from statewright.storage.ledger.tables import Tables
 
-        assert len(claim_runs(connection, Tables(ledger.database), Claimant("w"), NOW, 5)) == 1
+        assert len(claim_runs(connection, Tables(ledger.database), Claimant("w"), NOW, 5, HeldCursor())) == 1
         raise KeyError("now")
 
     with pytest.raises(KeyError):

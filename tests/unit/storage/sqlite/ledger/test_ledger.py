@@ -252,8 +252,8 @@ def test_a_file_of_a_saver_can_be_opened_as_a_ledger(tmp_path: Path) -> None:
 def test_tables_of_a_newer_format_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     SqliteLedger(path).close()
-    change_file(path, "INSERT INTO ledger (format) VALUES (6)")
-    with pytest.raises(NewerFormat, match="has format 6, and this version of Statewright reads up to 5"):
+    change_file(path, "INSERT INTO ledger (format) VALUES (7)")
+    with pytest.raises(NewerFormat, match="has format 7, and this version of Statewright reads up to 6"):
         SqliteLedger(path)
 
 
