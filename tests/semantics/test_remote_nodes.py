@@ -170,6 +170,13 @@ def test_logs_and_traces_of_a_worker_see_no_run(executor: Executor) -> None:
     assert fan_out(nodes.observe, executor).invoke({"items": [1]})["results"] == [({}, None)]
 
 
+@pytest.mark.parametrize("function", [nodes.replace_tenant, nodes.replace_tenant_async])
+def test_context_variables_do_not_pass_from_one_call_to_the_next(executor: Executor, function: Any) -> None:
+    app = fan_out(function, executor)
+    for _ in range(2):
+        assert app.invoke({"items": list(range(20))})["results"] == ["nobody"] * 20
+
+
 def test_shared_state_is_sent_once_in_a_superstep(executor: Executor, tmp_path: Path) -> None:
     app = fan_out(nodes.read_large, executor)
     result = app.invoke({"items": list(range(100)), "seen": {"large": Pickled(str(tmp_path))}})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable
+from contextvars import copy_context
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -70,7 +71,7 @@ def _load(function: SharedValue) -> ItemFunction:
 def _call(call: ItemFunction, item: Any, dumps: Dumps) -> Reply:
     effects: list[Any] = []
     try:
-        value = call(item, effects)
+        value = copy_context().run(call, item, effects)  # what one call sets there is not for the next
     except BaseException as error:  # SystemExit too: it is the caller's process that the node wants to end
         return Reply(None, pack_error(error, dumps), effects or None)
     return Reply(value, None, effects or None)
