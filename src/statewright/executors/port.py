@@ -37,7 +37,7 @@ class ChunkRequest:
     function: SharedValue
     """The pickled function: see `worker.run_chunk`."""
     payload: bytes
-    """The pickled list of calls."""
+    """The pickled list of calls, or `worker.SeparateItems`."""
     resources: Mapping[str, float]
     """What the worker needs, such as `{"cpu": 2, "gpu": 1}`."""
     shared: tuple[SharedValue, ...] = ()
@@ -102,4 +102,12 @@ def pickling_error(what: str, error: BaseException) -> RemoteCallError:
         f"{what} cannot be sent to another process: {type(error).__name__}: {error}. Use functions and classes that "
         f"can be imported from a module, and values that can be pickled; with cloudpickle installed, lambdas and local "
         f"functions can be sent as well."
+    )
+
+
+def restoring_error(what: str, where: str, error: BaseException) -> RemoteCallError:
+    """Return the error about a value that arrived, but cannot be restored; `what` names it, `where` says where."""
+    return RemoteCallError(
+        f"{what} cannot be restored {where}: {type(error).__name__}: {error}. Its class must be importable there "
+        f"from the same module, and pickle must be able to create an equal object: see `__reduce__`."
     )
