@@ -25,6 +25,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from multiprocessing import process as multiprocessing_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Final, Self
@@ -63,18 +64,25 @@ class ProcessExecutor:
                 raise InvalidConfig(f"{name} is {value!r}. Pass an integer of at least {least}.")
         self.max_workers = max_workers or usable_cpus()
         self.max_resubmissions = max_resubmissions
-        self._forget()
+        self._shared: weakref.WeakValueDictionary[str, _SharedValue] = weakref.WeakValueDictionary()
+        """The shared values by their keys. A forked process keeps them, with the nodes that refer to them."""
+        self._begin()
         if hasattr(os, "register_at_fork"):
             forget = weakref.WeakMethod(self._forget)
             os.register_at_fork(after_in_child=lambda: (forget() or _do_nothing)())
         _open_pools.add(self)
 
     def _forget(self) -> None:
-        """Begin without workers; after a fork they belong to the parent."""
+        """Begin again after a fork: the workers belong to the parent."""
+        workers = self._workers
+        self._begin()
+        for worker in workers:
+            worker.forget()
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._queue: deque[ChunkRequest] = deque()
         self._workers: list[_Worker] = []
-        self._shared: weakref.WeakValueDictionary[str, _SharedValue] = weakref.WeakValueDictionary()
         self._manager: threading.Thread | None = None
         self._wake_reader: Connection | None = None
         self._wake_writer: Connection | None = None
@@ -354,10 +362,20 @@ class _Worker:
             wait([self.exit], left if self.tells_exit else min(left, POLL_SECONDS))
         return self.has_exited
 
-    def close(self) -> None:
+    def forget(self) -> None:
+        """Give up the process in one that was forked from its parent."""
+        self._close_files()
+        # It would be joined at exit, which multiprocessing prevents only in the processes that it forks itself.
+        children: set[Any] = getattr(multiprocessing_process, "_children", set())
+        children.discard(self.process)
+
+    def _close_files(self) -> None:
         self.connection.close()
         if self._exit is not None:
             os.close(self._exit)
+
+    def close(self) -> None:
+        self._close_files()
         with suppress(ValueError):  # it still runs, which only a hanging system can cause
             self.process.close()
 

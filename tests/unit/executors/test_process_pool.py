@@ -78,6 +78,10 @@ def started_process(folder: Path) -> int:
     return int(file.read_text())
 
 
+def values_of(end: bytes) -> list[Any]:
+    return [pickle.loads(reply) for reply in pickle.loads(end).replies]
+
+
 class Calls:
     """Chunks of a pool, and how they end."""
 
@@ -100,7 +104,7 @@ class Calls:
 
     def values(self) -> list[Any]:
         """Return the values of the next chunk that ends."""
-        return [reply.value for reply in pickle.loads(self.ends.get(timeout=SECONDS)).replies]
+        return values_of(self.ends.get(timeout=SECONDS))
 
 
 def test_no_process_is_started_before_it_is_needed(pool: ProcessExecutor) -> None:
@@ -208,7 +212,7 @@ def test_a_worker_that_dies_while_it_is_idle_is_replaced(pool: ProcessExecutor) 
     while not values:  # the pool may give the next chunk to the worker before it notices; a dispatcher repeats it
         calls.submit("pid")
         end = calls.ends.get(timeout=SECONDS)
-        values = [] if isinstance(end, WorkerDied) else [reply.value for reply in pickle.loads(end).replies]
+        values = [] if isinstance(end, WorkerDied) else values_of(end)
     assert values != [pid]
 
 
@@ -273,6 +277,26 @@ if __name__ == "__main__":
     os._exit(0)
 """
 
+FORK = """
+import asyncio, os, sys
+from tests import remote_functions as nodes
+from statewright import START, StateGraph
+from statewright.executors import RemoteFunction
+
+app = StateGraph(nodes.Numbers).add_node("n", nodes.count, executor="process").add_edge(START, "n").compile()
+double = RemoteFunction(nodes.double)
+
+def use_both(name):
+    print(name, app.invoke({"items": [1]})["results"], asyncio.run(double(4)), flush=True)
+
+if __name__ == "__main__":
+    use_both("parent")
+    child = os.fork()
+    use_both("child" if child == 0 else "parent")
+    if child:
+        print("status", os.waitpid(child, 0)[1])
+"""
+
 
 def run_program(tmp_path: Path, code: str) -> subprocess.CompletedProcess[str]:
     script = tmp_path / "program.py"
@@ -293,6 +317,13 @@ def test_a_program_without_a_main_guard_fails_with_advice(tmp_path: Path) -> Non
     assert done.returncode != 0
     assert "if __name__ == '__main__':" in done.stderr
     assert "RemoteCallError" in done.stderr
+
+
+@needs_fork
+def test_what_a_program_has_used_before_it_forks_can_be_used_in_both_processes(tmp_path: Path) -> None:
+    done = run_program(tmp_path, FORK)
+    assert sorted(done.stdout.splitlines()) == ["child [1] 8", "parent [1] 8", "parent [1] 8", "status 0"], done.stderr
+    assert done.stderr == ""
 
 
 def test_importing_statewright_loads_neither_multiprocessing_nor_executors() -> None:
