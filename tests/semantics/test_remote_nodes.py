@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -462,6 +463,8 @@ def test_a_pool_that_is_closed_during_a_run_fails_its_calls(invoke: Any, tmp_pat
         ({"executor": "process", "resources": {"gpu": 1}}, "a pool of processes has no resource 'gpu'"),
         ({"executor": "process", "resources": {"cpu": 1000}}, "it needs 1000 processors"),
         ({"executor": "process", "resources": {"cpu": -1}}, "the resource 'cpu' is -1"),
+        ({"executor": "process", "resources": {"cpu": nan}}, "the resource 'cpu' is nan"),
+        ({"executor": "process", "resources": {"cpu": "1"}}, "the resource 'cpu' is '1'"),
     ],
 )
 def test_options_that_cannot_work_together_are_reported(options: dict[str, Any], message: str) -> None:

@@ -6,6 +6,7 @@ The function and values that many calls need are *shared*: they reach a worker o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -68,7 +69,7 @@ class Executor(Protocol):
         ...
 
     def find_problems(self, resources: Mapping[str, float]) -> Iterable[str]:
-        """Yield the reasons why no worker can ever have these resources, as sentences."""
+        """Yield the reasons why no worker can ever have these resources, as sentences. The amounts are numbers."""
         ...
 
     def capacity(self, resources: Mapping[str, float]) -> int:
@@ -94,6 +95,16 @@ class Executor(Protocol):
     def cancel(self, request: ChunkRequest) -> None:
         """Give up a chunk. If it is being executed, its worker is killed, in the middle of whatever it does."""
         ...
+
+
+def find_resource_problems(executor: Executor, resources: Mapping[str, float]) -> Iterable[str]:
+    """Yield the reasons why an executor can never provide some resources, wrong amounts included, as sentences."""
+    problems = [
+        f"the resource {name!r} is {amount!r}, which must be a finite number that is not negative"
+        for name, amount in resources.items()
+        if not isinstance(amount, int | float) or isinstance(amount, bool) or not 0 <= amount < math.inf  # pyright: ignore[reportUnnecessaryIsInstance]
+    ]
+    return problems or executor.find_problems(resources)
 
 
 def pickling_error(what: str, error: BaseException) -> RemoteCallError:

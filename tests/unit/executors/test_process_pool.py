@@ -277,6 +277,41 @@ if __name__ == "__main__":
     os._exit(0)
 """
 
+BROKEN = """
+import asyncio, pathlib, sys
+from statewright.executors import ProcessExecutor, RemoteFunction
+from tests import remote_functions as nodes
+
+async def main():
+    double = RemoteFunction(nodes.double, ProcessExecutor(1))
+    return await asyncio.gather(*map(double, range(300)), return_exceptions=True)
+
+if __name__ == "__main__":
+    print(*{type(error).__name__ for error in asyncio.run(main())})
+else:
+    with (pathlib.Path(__file__).parent / "starts").open("a") as file:
+        file.write("x")
+    sys.exit(5)
+"""
+DAEMONIC = """
+import multiprocessing
+from statewright import START, StateGraph
+from tests import remote_functions as nodes
+
+app = StateGraph(nodes.Numbers).add_node("n", nodes.count, executor="process").add_edge(START, "n").compile()
+
+def use():
+    for _ in range(2):
+        try:
+            app.invoke({"items": [1]})
+        except Exception as error:
+            print(type(error).__name__, error, flush=True)
+
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=use, daemon=True)
+    process.start()
+    process.join()
+"""
 FORK = """
 import asyncio, os, sys
 from tests import remote_functions as nodes
@@ -317,6 +352,19 @@ def test_a_program_without_a_main_guard_fails_with_advice(tmp_path: Path) -> Non
     assert done.returncode != 0
     assert "if __name__ == '__main__':" in done.stderr
     assert "RemoteCallError" in done.stderr
+
+
+def test_workers_that_cannot_start_are_not_started_again_for_each_call(tmp_path: Path) -> None:
+    done = run_program(tmp_path, BROKEN)
+    assert done.stdout == "RemoteCallError\n", done.stderr
+    assert len((tmp_path / "starts").read_text()) < 20
+
+
+def test_a_daemonic_process_is_told_that_it_may_have_no_children(tmp_path: Path) -> None:
+    lines = run_program(tmp_path, DAEMONIC).stdout.splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert "RemoteCallError A worker process could not be started: AssertionError: daemonic" in line
 
 
 @needs_fork
