@@ -312,6 +312,24 @@ if __name__ == "__main__":
     process.start()
     process.join()
 """
+ERROR_OF_SCRIPT = """
+import asyncio
+from statewright.executors import ProcessExecutor, RemoteFunction
+
+class Failure(Exception):
+    def __init__(self):
+        super().__init__("failed")
+        self.callback = lambda: None  # cannot be pickled
+
+def fail():
+    raise Failure
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(RemoteFunction(fail, ProcessExecutor(1))())
+    except Failure as error:
+        print(type(error) is Failure, error)
+"""
 FORK = """
 import asyncio, os, sys
 from tests import remote_functions as nodes
@@ -365,6 +383,11 @@ def test_a_daemonic_process_is_told_that_it_may_have_no_children(tmp_path: Path)
     assert len(lines) == 2
     for line in lines:
         assert "RemoteCallError A worker process could not be started: AssertionError: daemonic" in line
+
+
+def test_an_error_of_the_script_itself_keeps_its_class(tmp_path: Path) -> None:
+    done = run_program(tmp_path, ERROR_OF_SCRIPT)
+    assert done.stdout == "True failed\n", done.stderr
 
 
 @needs_fork
