@@ -26,7 +26,7 @@ from statewright.errors import (
     ThreadBusy,
 )
 from statewright.futures import resolve
-from statewright.runs import Advance, Condition, Insert, NewEvent, Run, RunStatus, where
+from statewright.runs import Advance, Condition, Insert, NewEvent, Run, RunStatus, UpdateAll, where
 from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver
 from statewright.storage.postgres import database as database_module
 from statewright.testing.clock import FakeClock
@@ -136,6 +136,12 @@ def test_every_run_is_worked_on_once_although_the_server_restarts(server: Server
                 server.start()
             for result in works:
                 result.result()
+        # A claim whose response was lost is known to be committed, but not which runs it has claimed. A worker releases
+        # these with its next heartbeat.
+        unattended = [Condition("status", "!=", RunStatus.COMPLETED), Condition("claim", "!=", None)]
+        release = {"claim": None, "worker_id": None, "due_at": datetime(2026, 1, 1, tzinfo=UTC)}
+        resolve(ledgers[0].write([UpdateAll(Run, unattended, release)]))
+        work(ledgers[0], "w0")
         left = resolve(ledgers[0].count(Run, [Condition("status", "!=", RunStatus.COMPLETED)]))
     assert left == 0
     assert sorted(done) == sorted(f"r{n}" for n in range(RUNS))
