@@ -6,6 +6,7 @@ import operator
 import os
 import signal
 import time
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -68,6 +69,19 @@ def scale(state: Numbers) -> dict[str, Any]:
 
 def count(state: Numbers) -> dict[str, Any]:
     return {"results": [len(state["items"])]}
+
+
+TENANT: ContextVar[Any] = ContextVar("TENANT", default="nobody")
+
+
+def replace_tenant(item: Any) -> dict[str, Any]:
+    before = TENANT.get()
+    TENANT.set(item)
+    return {"results": [before]}
+
+
+async def replace_tenant_async(item: Any) -> dict[str, Any]:
+    return replace_tenant(item)
 
 
 def double(item: Any) -> Any:

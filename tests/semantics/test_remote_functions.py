@@ -122,5 +122,7 @@ def test_mistakes_are_found_when_the_function_is_wrapped(pool: ProcessExecutor) 
         RemoteFunction(nodes.double, "proces")
     with pytest.raises(InvalidConfig, match="has no resource 'gpu'"):
         RemoteFunction(nodes.double, pool, resources={"gpu": 1})
+    with pytest.raises(InvalidConfig, match="the resource 'cpu' is -1, which must be a finite number"):
+        RemoteFunction(nodes.double, pool, resources={"cpu": -1})
     with pytest.raises(InvalidConfig, match="is a coroutine function"):
         RemoteFunction(nodes.square_async, pool)

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,13 @@ def test_what_needs_the_run_is_refused(executor: Executor, use: str) -> None:
 
 def test_logs_and_traces_of_a_worker_see_no_run(executor: Executor) -> None:
     assert fan_out(nodes.observe, executor).invoke({"items": [1]})["results"] == [({}, None)]
+
+
+@pytest.mark.parametrize("function", [nodes.replace_tenant, nodes.replace_tenant_async])
+def test_context_variables_do_not_pass_from_one_call_to_the_next(executor: Executor, function: Any) -> None:
+    app = fan_out(function, executor)
+    for _ in range(2):
+        assert app.invoke({"items": list(range(20))})["results"] == ["nobody"] * 20
 
 
 def test_shared_state_is_sent_once_in_a_superstep(executor: Executor, tmp_path: Path) -> None:
@@ -455,6 +463,8 @@ def test_a_pool_that_is_closed_during_a_run_fails_its_calls(invoke: Any, tmp_pat
         ({"executor": "process", "resources": {"gpu": 1}}, "a pool of processes has no resource 'gpu'"),
         ({"executor": "process", "resources": {"cpu": 1000}}, "it needs 1000 processors"),
         ({"executor": "process", "resources": {"cpu": -1}}, "the resource 'cpu' is -1"),
+        ({"executor": "process", "resources": {"cpu": nan}}, "the resource 'cpu' is nan"),
+        ({"executor": "process", "resources": {"cpu": "1"}}, "the resource 'cpu' is '1'"),
     ],
 )
 def test_options_that_cannot_work_together_are_reported(options: dict[str, Any], message: str) -> None:

@@ -10,6 +10,7 @@ mean. The modules are imported on first use, so that importing Statewright loads
     worker       what a worker does with a chunk
     exceptions   errors as bytes that keep their type
     process_pool, process_worker      the two ends of a pool of processes
+    process_exit                      the exit of a process, and of those that it has started
     ray_executor                      tasks of Ray
 """
 

@@ -21,19 +21,20 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 from statewright.errors import WorkerDied
 from statewright.executors.chunks import ChunkSizes
 from statewright.executors.exceptions import unpack_error
-from statewright.executors.port import ChunkRequest, Executor, SharedValue, pickling_error
-from statewright.executors.worker import ChunkReplies, Reply
+from statewright.executors.port import ChunkRequest, Executor, SharedValue, pickling_error, restoring_error
+from statewright.executors.worker import ChunkReplies, Reply, SeparateItems
 
 
 class RemoteItem:
     """One call of the function of a dispatcher."""
 
-    __slots__ = ("argument", "chunk", "is_lone", "key", "losses", "on_begin")
+    __slots__ = ("argument", "chunk", "is_lone", "is_separate", "key", "losses", "on_begin")
 
     def __init__(
         self, key: Any, argument: Any, *, is_lone: bool = False, on_begin: Callable[[], object] | None = None
@@ -45,6 +46,8 @@ class RemoteItem:
         """True if the call must not share a chunk, because its duration is limited."""
         self.on_begin = on_begin
         """Called at home once a worker has begun with the call, if it is alone in its chunk."""
+        self.is_separate = False
+        """True if it is pickled without the other calls of its chunk, because these could not be restored together."""
         self.losses = 0
         """How often a worker has died with this call alone."""
         self.chunk: Chunk | None = None
@@ -170,16 +173,20 @@ class Dispatcher:
     def _pickle(self, items: list[RemoteItem]) -> bytes | None:
         """Return the calls as bytes. Those that cannot be pickled are removed and fail; return None if none is left."""
         dumps = self._executor.dumps
-        try:
-            return dumps([item.argument for item in items])
-        except Exception:
-            for item in tuple(items):
-                try:
-                    dumps(item.argument)
-                except Exception as error:
-                    items.remove(item)
-                    self._deliver(item, (None, pickling_error(f"The input of {self._name}", error), []))
-        return dumps([item.argument for item in items]) if items else None
+        is_separate = any(item.is_separate for item in items)
+        with suppress(Exception):
+            if not is_separate:
+                return dumps([item.argument for item in items])
+        pickled: list[bytes] = []
+        for item in tuple(items):
+            try:
+                pickled.append(dumps(item.argument))
+            except Exception as error:
+                items.remove(item)
+                self._deliver(item, (None, pickling_error(f"The input of {self._name}", error), []))
+        if not items:
+            return None
+        return pickle.dumps(SeparateItems(pickled)) if is_separate else dumps([item.argument for item in items])
 
     def _finish(self, chunk: Chunk, outcome: bytes | BaseException) -> None:
         """Deliver the results of a chunk, or send its calls again if it was lost."""
@@ -200,15 +207,48 @@ class Dispatcher:
     def _deliver_replies(self, chunk: Chunk, data: bytes) -> None:
         try:
             seconds, replies = cast(ChunkReplies, pickle.loads(data))
-            results = [_result_of(reply) for _, reply in zip(chunk.items, replies, strict=True)]
-        except Exception as error:  # e.g. a class that can be imported in the worker only
-            failure = pickling_error(f"A result of {self._name}", error)
+            if replies is None:
+                self._separate(chunk.items)
+                return
+            results = [self._result_of(reply) for _, reply in zip(chunk.items, replies, strict=True)]
+        except Exception as error:  # the worker has another version of Statewright
+            failure = restoring_error(f"The results of {self._name}", "here", error)
             for item in chunk.items:
                 self._deliver(item, (None, failure, []))
             return
         self._sizes.record_cost(len(chunk.items), seconds)
         for item, result in zip(chunk.items, results, strict=True):
             self._deliver(item, result)
+
+    def _result_of(self, reply: Reply | bytes) -> ItemResult:
+        if isinstance(reply, bytes):
+            return self._value_of(reply, [])
+        effects: list[Any] = []
+        failure: BaseException | None = None
+        for data in reply.effects:
+            try:
+                effects.append(pickle.loads(data))
+            except Exception as error:
+                failure = restoring_error(f"What {self._name} has reported", "here", error)
+        if reply.error is not None:
+            failure = unpack_error(reply.error)
+        return (None, failure, effects) if failure is not None else self._value_of(cast(bytes, reply.value), effects)
+
+    def _value_of(self, data: bytes, effects: list[Any]) -> ItemResult:
+        try:
+            return pickle.loads(data), None, effects
+        except Exception as error:  # e.g. of a class that can be imported in the worker only
+            return None, restoring_error(f"The result of {self._name}", "here", error), effects
+
+    def _separate(self, items: list[RemoteItem]) -> None:
+        """Send calls again that a worker could not restore, so that only those that cannot be restored fail."""
+        if self._is_stopped:
+            for item in items:
+                self._drop(item)
+            return
+        for item in items:
+            item.is_separate = True
+        self._repeated.append(items)
 
     def _repeat(self, items: list[RemoteItem], loss: WorkerDied) -> None:
         """Send the calls of a lost chunk again, in halves; a single call only a limited number of times."""
@@ -264,8 +304,3 @@ class Dispatcher:
         for chunk in chunks:
             if chunk.request is not None:
                 self._executor.cancel(chunk.request)
-
-
-def _result_of(reply: Reply) -> ItemResult:
-    effects = reply.effects or []
-    return (reply.value, None, effects) if reply.error is None else (None, unpack_error(reply.error), effects)

@@ -97,7 +97,7 @@ def _pack(error: BaseException, dumps: Dumps, trace: str) -> PackedError:
         if data is not None:
             return PackedError(data, b"", builtin_base, name, module, (), {}, text, trace)
     base = next(data for data in (_surviving(base, dumps) for base in kind.__mro__) if data is not None)
-    arguments = tuple(_surviving(value, dumps) or pickle.dumps(_repr_of(value)) for value in args)
+    arguments = tuple(_surviving(value, dumps) or pickle.dumps(repr_of(value)) for value in args)
     pickled = {name: _surviving(value, dumps) for name, value in _attributes_of(error).items()}
     attributes = {name: data for name, data in pickled.items() if data is not None}
     return PackedError(None, base, builtin_base, name, module, arguments, attributes, text, trace, members)
@@ -226,7 +226,8 @@ def _attempt(dumps: Dumps, value: Any) -> bytes | None:
         return None
 
 
-def _repr_of(value: Any) -> str:
+def repr_of(value: Any) -> str:
+    """Return `repr()` of a value, or which error it has raised."""
     try:
         return repr(value)
     except Exception as failure:

@@ -6,6 +6,7 @@ The function and values that many calls need are *shared*: they reach a worker o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -37,7 +38,7 @@ class ChunkRequest:
     function: SharedValue
     """The pickled function: see `worker.run_chunk`."""
     payload: bytes
-    """The pickled list of calls."""
+    """The pickled list of calls, or `worker.SeparateItems`."""
     resources: Mapping[str, float]
     """What the worker needs, such as `{"cpu": 2, "gpu": 1}`."""
     shared: tuple[SharedValue, ...] = ()
@@ -68,7 +69,7 @@ class Executor(Protocol):
         ...
 
     def find_problems(self, resources: Mapping[str, float]) -> Iterable[str]:
-        """Yield the reasons why no worker can ever have these resources, as sentences."""
+        """Yield the reasons why no worker can ever have these resources, as sentences. The amounts are numbers."""
         ...
 
     def capacity(self, resources: Mapping[str, float]) -> int:
@@ -96,10 +97,28 @@ class Executor(Protocol):
         ...
 
 
+def find_resource_problems(executor: Executor, resources: Mapping[str, float]) -> Iterable[str]:
+    """Yield the reasons why an executor can never provide some resources, wrong amounts included, as sentences."""
+    problems = [
+        f"the resource {name!r} is {amount!r}, which must be a finite number that is not negative"
+        for name, amount in resources.items()
+        if not isinstance(amount, int | float) or isinstance(amount, bool) or not 0 <= amount < math.inf  # pyright: ignore[reportUnnecessaryIsInstance]
+    ]
+    return problems or executor.find_problems(resources)
+
+
 def pickling_error(what: str, error: BaseException) -> RemoteCallError:
     """Return the error about a value that cannot be sent to a worker; `what` names it."""
     return RemoteCallError(
         f"{what} cannot be sent to another process: {type(error).__name__}: {error}. Use functions and classes that "
         f"can be imported from a module, and values that can be pickled; with cloudpickle installed, lambdas and local "
         f"functions can be sent as well."
+    )
+
+
+def restoring_error(what: str, where: str, error: BaseException) -> RemoteCallError:
+    """Return the error about a value that arrived, but cannot be restored; `what` names it, `where` says where."""
+    return RemoteCallError(
+        f"{what} cannot be restored {where}: {type(error).__name__}: {error}. Its class must be importable there "
+        f"from the same module, and pickle must be able to create an equal object: see `__reduce__`."
     )

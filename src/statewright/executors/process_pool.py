@@ -25,6 +25,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from multiprocessing import process as multiprocessing_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Final, Self
@@ -40,6 +41,10 @@ _counter = itertools.count()
 _open_pools: weakref.WeakSet[ProcessExecutor] = weakref.WeakSet()
 JOIN_SECONDS: Final = 5.0
 """How long to wait for a killed process to be gone."""
+MAX_FAILED_STARTS: Final = 3
+"""How many workers may end one after another before they are ready, until calls fail without a further attempt."""
+PAUSE_SECONDS: Final = 10.0
+"""How long calls fail then, before a start is attempted again."""
 
 
 def usable_cpus() -> int:
@@ -63,21 +68,32 @@ class ProcessExecutor:
                 raise InvalidConfig(f"{name} is {value!r}. Pass an integer of at least {least}.")
         self.max_workers = max_workers or usable_cpus()
         self.max_resubmissions = max_resubmissions
-        self._forget()
+        self._shared: weakref.WeakValueDictionary[str, _SharedValue] = weakref.WeakValueDictionary()
+        """The shared values by their keys. A forked process keeps them, with the nodes that refer to them."""
+        self._begin()
         if hasattr(os, "register_at_fork"):
             forget = weakref.WeakMethod(self._forget)
             os.register_at_fork(after_in_child=lambda: (forget() or _do_nothing)())
         _open_pools.add(self)
 
     def _forget(self) -> None:
-        """Begin without workers; after a fork they belong to the parent."""
+        """Begin again after a fork: the workers belong to the parent."""
+        workers = self._workers
+        self._begin()
+        for worker in workers:
+            worker.forget()
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._queue: deque[ChunkRequest] = deque()
         self._workers: list[_Worker] = []
-        self._shared: weakref.WeakValueDictionary[str, _SharedValue] = weakref.WeakValueDictionary()
         self._manager: threading.Thread | None = None
         self._wake_reader: Connection | None = None
         self._wake_writer: Connection | None = None
+        self._failed_starts = 0
+        """How many workers have ended before they were ready, since one was."""
+        self._start_failure: tuple[float, RemoteCallError] | None = None
+        """When the last start has failed, and why."""
         self._is_closed = False
 
     # -- the port
@@ -209,13 +225,17 @@ class ProcessExecutor:
             self._send(idle, ("run", dropped, request.function, request.payload))
 
     def _start(self, count: int) -> None:
-        """Start workers. If the system refuses and there are none, everything that waits fails. Needs the lock."""
+        """Start workers. If there are none and none can be started, everything that waits fails. Needs the lock."""
         try:
+            if self._start_failure is not None and self._failed_starts >= MAX_FAILED_STARTS:
+                failed_at, failure = self._start_failure
+                if not self._workers and time.monotonic() - failed_at < PAUSE_SECONDS:
+                    raise failure
             for _ in range(count):
                 self._workers.append(_Worker())
-        except OSError as error:
+        except Exception as error:  # OSError, or AssertionError in a daemonic process, which may have no children
             if not self._workers:
-                failure = RemoteCallError(f"A worker process could not be started: {error}. Free resources, or resume.")
+                failure = error if isinstance(error, RemoteCallError) else _refusal(error)
                 waiting, self._queue = self._queue, deque()
                 for request in waiting:
                     request.on_end(failure)
@@ -235,6 +255,7 @@ class ProcessExecutor:
             return
         if kind == "ready":
             worker.is_ready = True
+            self._failed_starts = 0
         elif kind == "need":
             self._send(worker, ("value", content[0], self._data_of(content[0])))
             worker.known_keys.add(content[0])
@@ -268,6 +289,10 @@ class ProcessExecutor:
             worker.wait(JOIN_SECONDS)
         worker.kill()  # what it has started
         exit_code = worker.process.exitcode
+        failure = _start_error(exit_code)
+        if not worker.is_ready:
+            self._failed_starts += 1
+            self._start_failure = (time.monotonic(), failure)
         with self._lock:
             self._workers.remove(worker)
             request = worker.request
@@ -279,7 +304,7 @@ class ProcessExecutor:
         if request is not None:
             request.on_end(WorkerDied(_cause_of_death(exit_code)))
         for other in waiting:
-            other.on_end(_start_error(exit_code))
+            other.on_end(failure)
 
     def _end(self) -> None:
         with self._lock:
@@ -354,10 +379,20 @@ class _Worker:
             wait([self.exit], left if self.tells_exit else min(left, POLL_SECONDS))
         return self.has_exited
 
-    def close(self) -> None:
+    def forget(self) -> None:
+        """Give up the process in one that was forked from its parent."""
+        self._close_files()
+        # It would be joined at exit, which multiprocessing prevents only in the processes that it forks itself.
+        children: set[Any] = getattr(multiprocessing_process, "_children", set())
+        children.discard(self.process)
+
+    def _close_files(self) -> None:
         self.connection.close()
         if self._exit is not None:
             os.close(self._exit)
+
+    def close(self) -> None:
+        self._close_files()
         with suppress(ValueError):  # it still runs, which only a hanging system can cause
             self.process.close()
 
@@ -396,6 +431,13 @@ def _cause_of_death(exit_code: int | None) -> str:
     if exit_code is None or exit_code >= 0:
         return f"it exited with code {exit_code}"
     return f"it was killed by signal {-exit_code}"
+
+
+def _refusal(error: Exception) -> RemoteCallError:
+    return RemoteCallError(
+        f"A worker process could not be started: {type(error).__name__}: {error}. Free resources of the system, or use "
+        f"the executor in a process that may have children, and resume."
+    )
 
 
 def _start_error(exit_code: int | None) -> RemoteCallError:

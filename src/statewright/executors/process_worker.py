@@ -23,6 +23,7 @@ from typing import Any
 from statewright.errors import RemoteCallError
 from statewright.executors.exceptions import pack_error, unpack_error
 from statewright.executors.pickling import dumps
+from statewright.executors.port import restoring_error
 from statewright.executors.process_exit import POLL_SECONDS, exit_with_group, lead_group, open_exit
 from statewright.executors.worker import forget_functions, run_chunk
 
@@ -72,7 +73,10 @@ class WorkerStore:
                 if not isinstance(data, bytes):
                     raise unpack_error(data)
                 self._data[key] = data
-        return pickle.loads(data)
+        try:
+            return pickle.loads(data)
+        except Exception as error:
+            raise restoring_error("A value of the state, the context or the config", "in a worker", error) from error
 
 
 store = WorkerStore()

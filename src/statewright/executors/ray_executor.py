@@ -73,6 +73,8 @@ class RayExecutor:
         self._options = dict(options or {})
         self._lock = threading.Lock()
         self._ray: Any = None
+        self._session = ("", "")
+        """The ids of the node and the job of this process. One of them is another after each `ray.init`."""
         self._tasks: dict[tuple[tuple[str, float], ...], Any] = {}
         """The remote function with the options for some resources."""
         self._references: dict[ChunkRequest, Any] = {}
@@ -113,9 +115,9 @@ class RayExecutor:
         function: Any = request.function
         data: bytes = function.get()
         references = {
-            shared.key: [shared.reference]  # in a list, so that Ray does not fetch the object before the task begins
+            shared.key: [shared.put()]  # in a list, so that Ray does not fetch the object before the task begins
             for shared in request.shared
-            if isinstance(shared, _SharedValue) and shared.reference is not None
+            if isinstance(shared, _SharedValue) and shared.is_stored
         }
         if len(data) > INLINE_BYTES:
             references[function.key] = [function.put()]
@@ -137,21 +139,32 @@ class RayExecutor:
 
     # -- Ray
 
-    def put(self, value: Any) -> Any:
-        """Put a value into the object store, and return its reference."""
-        return self._connected().put(value)
+    def put(self, value: Any) -> tuple[tuple[str, str], Any]:
+        """Put a value into the object store, and return the session and its reference."""
+        ray = self._connected()
+        return self._session, ray.put(value)
+
+    def is_current(self, session: tuple[str, str]) -> bool:
+        """Return whether references of a session can be used."""
+        self._connected()
+        return session == self._session
 
     def _connected(self) -> Any:
         """Return the module `ray`, connected to a cluster."""
-        if self._ray is not None and self._ray.is_initialized():
-            return self._ray
-        with self._lock:
-            module: Any = import_module("ray")  # large, and needed only by programs that use it
-            if not module.is_initialized():
-                module.init(address=self._address, **self._init)
+        if self._ray is None or not self._ray.is_initialized():
+            with self._lock:
+                module: Any = import_module("ray")  # large, and needed only by programs that use it
+                if not module.is_initialized():
+                    module.init(address=self._address, **self._init)
+                self._ray = module
+        context = self._ray.get_runtime_context()
+        session = (context.get_node_id(), context.get_job_id())
+        if session != self._session:  # the program has connected again: what belongs to a former cluster is useless
+            with self._lock:
+                self._session = session
                 self._tasks.clear()
-            self._ray = module
-        return module
+                self._resources = (0.0, {})
+        return self._ray
 
     def _task_for(self, resources: Mapping[str, float]) -> Any:
         key = tuple(sorted(resources.items()))
@@ -186,14 +199,19 @@ class RayExecutor:
 class _SharedValue:
     """A shared value in the driver. It is put into the object store when it is first sent."""
 
-    __slots__ = ("_executor", "_lock", "_value", "key", "reference")
+    __slots__ = ("_executor", "_lock", "_stored", "_value", "key")
 
     def __init__(self, executor: RayExecutor, value: Any) -> None:
         self.key = f"{os.getpid()}.{next(_counter)}.{os.urandom(4).hex()}"
         self._executor = executor
         self._value = value
         self._lock = threading.Lock()
-        self.reference: Any = None
+        self._stored: tuple[tuple[str, str], Any] | None = None
+        """The session and the reference."""
+
+    @property
+    def is_stored(self) -> bool:
+        return self._stored is not None
 
     def get(self) -> Any:
         return self._value
@@ -201,12 +219,12 @@ class _SharedValue:
     def put(self) -> Any:
         """Return the reference of the value in the object store."""
         with self._lock:
-            if self.reference is None:
+            if self._stored is None or not self._executor.is_current(self._stored[0]):
                 try:
-                    self.reference = self._executor.put(self._value)
+                    self._stored = self._executor.put(self._value)
                 except (TypeError, pickle.PicklingError) as error:
                     raise pickling_error("A value of the state", error) from error
-            return self.reference
+            return self._stored[1]
 
     def __reduce__(self) -> Any:
         self.put()

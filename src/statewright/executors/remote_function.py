@@ -16,7 +16,7 @@ from statewright.errors import InvalidConfig, suggestion
 from statewright.executors.chunks import ChunkSizes
 from statewright.executors.defaults import DEFAULT_NAMES, default_executor
 from statewright.executors.loop_calls import LoopCalls
-from statewright.executors.port import Executor, SharedValue, pickling_error
+from statewright.executors.port import Executor, SharedValue, find_resource_problems, pickling_error
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,7 +49,7 @@ class RemoteFunction(Generic[P, R]):
         self._function = function
         self._executor = resolved
         self._resources = dict(resources or {})
-        for problem in resolved.find_problems(self._resources):
+        for problem in find_resource_problems(resolved, self._resources):
             raise InvalidConfig(f"{self._name.capitalize()} cannot run on {executor!r}: {problem}.")
         self._sizes = ChunkSizes()
         self._shared: SharedValue | None = None

@@ -2,36 +2,52 @@
 
 The function is called as `function(item, effects)`. It appends to `effects` what else it has done, which the caller
 performs: values for a stream, amounts to count against a budget. The effects of a call that raises are returned too.
+
+Pickle fails as a whole, and one value of a call that pickles may not be restored elsewhere. So each part of a reply is
+pickled alone: what one call returns costs neither another call its result nor its own effects. The items of a chunk are
+pickled together, because they often share large values. If they cannot be restored, nothing has been executed yet, and
+the caller sends them again as `SeparateItems`.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable
+from contextvars import copy_context
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from statewright.executors.exceptions import Dumps, PackedError, pack_error
-from statewright.executors.port import SharedValue, pickling_error
+from statewright.executors.exceptions import Dumps, PackedError, pack_error, repr_of
+from statewright.executors.port import SharedValue, pickling_error, restoring_error
 
 ItemFunction = Callable[[Any, list[Any]], Any]
+
+
+class SeparateItems(NamedTuple):
+    """Calls that were pickled one by one."""
+
+    items: list[bytes]
 
 
 class Reply(NamedTuple):
     """The result of one call."""
 
-    value: Any
+    value: bytes | None
+    """What the call has returned, pickled."""
     error: PackedError | None = None
     """The exception that the call has raised; None if it has returned `value`."""
-    effects: list[Any] | None = None
+    effects: tuple[bytes, ...] = ()
+    """What else it has done, each pickled."""
 
 
 class ChunkReplies(NamedTuple):
-    """The results of a chunk."""
+    """The results of a chunk. Holds bytes and text only, so that it can always be restored."""
 
     seconds: float
     """The duration of all calls, without pickling."""
-    replies: list[Reply]
+    replies: list[Reply | bytes] | None
+    """Bytes are the value of a call without effects. None if the items could not be restored together, so that nothing
+    was executed."""
 
 
 _functions: dict[str, ItemFunction] = {}
@@ -42,14 +58,18 @@ MAX_FUNCTIONS = 64
 def run_chunk(function: SharedValue, payload: bytes, dumps: Dumps) -> bytes:
     """Execute a chunk, and return its pickled `ChunkReplies`. Raises an error if nothing could be executed at all."""
     call = _load(function)
-    items: list[Any] = pickle.loads(payload)
-    began_at = perf_counter()
-    replies = [_call(call, item, dumps) for item in items]
-    seconds = perf_counter() - began_at
     try:
-        return dumps(ChunkReplies(seconds, replies))
+        items: Any = pickle.loads(payload)
     except Exception:
-        return dumps(ChunkReplies(seconds, [_picklable(reply, dumps) for reply in replies]))
+        return pickle.dumps(ChunkReplies(0.0, None))
+    run_item = _call
+    if isinstance(items, SeparateItems):
+        items, run_item = items.items, _call_pickled
+    began_at = perf_counter()
+    results = [run_item(call, item, dumps) for item in items]
+    seconds = perf_counter() - began_at
+    replies = [_pickle(*result, dumps) for result in results]
+    return pickle.dumps(ChunkReplies(seconds, replies), pickle.HIGHEST_PROTOCOL)
 
 
 def forget_functions(keys: Iterable[str]) -> None:
@@ -67,25 +87,47 @@ def _load(function: SharedValue) -> ItemFunction:
     return call
 
 
-def _call(call: ItemFunction, item: Any, dumps: Dumps) -> Reply:
+_Result = tuple[Any, PackedError | None, list[Any]]
+"""The value that a call has returned, the error that it has raised, and its effects."""
+
+
+def _call(call: ItemFunction, item: Any, dumps: Dumps) -> _Result:
     effects: list[Any] = []
     try:
-        value = call(item, effects)
+        value = copy_context().run(call, item, effects)  # what one call sets there is not for the next
     except BaseException as error:  # SystemExit too: it is the caller's process that the node wants to end
-        return Reply(None, pack_error(error, dumps), effects or None)
-    return Reply(value, None, effects or None)
+        return None, pack_error(error, dumps), effects
+    return value, None, effects
 
 
-def _picklable(reply: Reply, dumps: Dumps) -> Reply:
-    """Return a reply, or in its place the error that it cannot be pickled."""
+def _call_pickled(call: ItemFunction, data: bytes, dumps: Dumps) -> _Result:
     try:
-        dumps(reply)
+        item = pickle.loads(data)
     except Exception as error:
-        failure = pickling_error(f"The result {_short(reply.value)}", error)
-        return Reply(None, pack_error(failure, dumps))
-    return reply
+        return None, pack_error(restoring_error("The input", "in a worker", error), dumps), []
+    return _call(call, item, dumps)
+
+
+def _pickle(value: Any, error: PackedError | None, effects: list[Any], dumps: Dumps) -> Reply | bytes:
+    """Return a result as bytes. What cannot be pickled makes it an error, without loss of what can."""
+    data, pickled = None, list[bytes]()
+    if error is None:
+        try:
+            data = dumps(value)
+            if not effects:
+                return data
+        except Exception as failure:
+            error = pack_error(pickling_error(f"The result {_short(value)}", failure), dumps)
+    for effect in effects:
+        try:
+            pickled.append(dumps(effect))
+        except Exception as failure:
+            error = error or pack_error(
+                pickling_error(f"What the call has reported, {_short(effect)},", failure), dumps
+            )
+    return Reply(data if error is None else None, error, tuple(pickled))
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    text = repr_of(value)
     return text if len(text) <= 200 else f"{text[:200]}..."

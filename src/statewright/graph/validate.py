@@ -133,9 +133,6 @@ def _executor_problems(node: Node) -> Iterator[str]:
         yield f"{name} and inline=True, which means the thread of the driver. Remove one of them."
     if isinstance(node.timeout, TimeoutPolicy) and node.timeout.idle_timeout is not None:
         yield f"{name} and an idle_timeout, but heartbeats of other processes do not arrive. Use run_timeout."
-    for resource, amount in node.resources.items():
-        if not isinstance(amount, int | float) or isinstance(amount, bool) or amount < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
-            yield f"Node {node.name!r}: the resource {resource!r} is {amount!r}. Pass a number that is not negative."
     try:
         injected = read_parameters(node.action).injected  # pyright: ignore[reportArgumentType]  # not a graph
     except (TypeError, ValueError):

@@ -241,6 +241,7 @@ def _executors_of(
 ) -> tuple[dict[str, Executor], list[str]]:
     """Return the executors that nodes name, and the problems of nodes whose executor does not exist or suffice."""
     from statewright.executors.defaults import DEFAULT_NAMES, default_executor  # loads the executors
+    from statewright.executors.port import find_resource_problems
 
     resolved, problems = dict(executors or {}), list[str]()
     for node in nodes:
@@ -254,7 +255,7 @@ def _executors_of(
             problems.append(f"executors= has {executor!r} for {name!r}. Pass an object such as ProcessExecutor().")
         else:
             resolved[name] = executor
-            reasons = executor.find_problems(node.resources)
+            reasons = find_resource_problems(executor, node.resources)
             problems += [f"Node {node.name!r} cannot run on executor {name!r}: {reason}." for reason in reasons]
     return resolved, problems
 

@@ -16,10 +16,42 @@ from statewright.executors.dispatcher import Dispatcher, RemoteItem
 from statewright.executors.port import ChunkRequest, SharedValue
 from statewright.executors.worker import run_chunk
 
+executed: list[Any] = []
+
+
+class Poison:
+    """Can be pickled, but not restored."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __reduce__(self) -> Any:
+        return Poison, ()
+
+
+class NoPickle:
+    """Can neither be pickled nor shown."""
+
+    def __repr__(self) -> str:
+        raise LookupError
+
+    def __reduce__(self) -> Any:
+        raise TypeError("refused")
+
+
+KINDS = {"poison": lambda: Poison(1), "no pickle": NoPickle}
+
 
 def square(item: Any, effects: list[Any]) -> Any:
+    executed.append(item)
     if item == "fail":
         raise ValueError("failed")
+    if item in KINDS:
+        effects.append("spent 1")
+        return KINDS[item]()
+    if isinstance(item, tuple):
+        effects.extend(["spent 1", KINDS[item[0]](), "spent 2"])
+        return 1
     effects.append(f"squared {item}")
     return item * item
 
@@ -58,7 +90,8 @@ class ManualExecutor:
     def dumps(self, value: Any) -> bytes:
         return pickle.dumps(value)
 
-    dumps_function = dumps
+    def dumps_function(self, function: Any) -> bytes:
+        return pickle.dumps(function)
 
     def share(self, value: Any) -> SharedValue:
         return Value(value, f"{id(self)}.{next(self._keys)}")
@@ -211,6 +244,48 @@ def test_calls_that_cannot_be_pickled_fail_and_the_others_are_sent() -> None:
     fan = Fan(executor, [1, threading.Lock(), 3], size=3)
     assert executor.sent == [[1, 3]]
     assert isinstance(fan.results[1][1], RemoteCallError)
+
+
+def test_calls_that_a_worker_cannot_restore_fail_and_the_others_are_executed_once() -> None:
+    executed.clear()
+    fan = Fan(ManualExecutor(workers=1), [1, Poison(2), 3], size=3)
+    fan.run_all()
+    assert (fan.results[0][0], fan.results[2][0]) == (1, 9)
+    assert "The input cannot be restored in a worker: TypeError: Poison" in str(fan.results[1][1])
+    assert executed == [1, 3]
+
+
+def test_calls_that_a_worker_cannot_restore_are_not_sent_again_at_the_end() -> None:
+    executor = ManualExecutor(workers=1)
+    fan = Fan(executor, [1, Poison(2)], size=2)
+    fan.dispatcher.stop_sending()
+    fan.run_all()
+    assert fan.dropped == [0, 1]
+    assert not fan.dispatcher.has_in_flight
+
+
+@pytest.mark.parametrize(("item", "text"), [("poison", "cannot be restored here"), ("no pickle", "cannot be sent")])
+def test_a_result_that_cannot_arrive_costs_only_its_call_and_no_effect(item: str, text: str) -> None:
+    executed.clear()
+    fan = Fan(ManualExecutor(workers=1), [1, item, 3], size=3)
+    fan.run_all()
+    assert (fan.results[0][0], fan.results[2][0]) == (1, 9)
+    _, error, effects = fan.results[1]
+    assert isinstance(error, RemoteCallError)
+    assert text in str(error)
+    assert effects == ["spent 1"]
+    assert executed == [1, item, 3]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_effect_that_cannot_arrive_is_an_error_and_the_others_are_performed(kind: str) -> None:
+    fan = Fan(ManualExecutor(workers=1), [1, (kind,), 3], size=3)
+    fan.run_all()
+    value, error, effects = fan.results[1]
+    assert (value, effects) == (None, ["spent 1", "spent 2"])
+    assert isinstance(error, RemoteCallError)
+    assert "has reported" in str(error)
+    assert (fan.results[0][0], fan.results[2][0]) == (1, 9)
 
 
 def test_cancelling_one_call_of_a_chunk_sends_the_others_again() -> None:

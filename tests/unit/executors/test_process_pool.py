@@ -78,6 +78,10 @@ def started_process(folder: Path) -> int:
     return int(file.read_text())
 
 
+def values_of(end: bytes) -> list[Any]:
+    return [pickle.loads(reply) for reply in pickle.loads(end).replies]
+
+
 class Calls:
     """Chunks of a pool, and how they end."""
 
@@ -86,13 +90,19 @@ class Calls:
         self.function = pool.share(pool.dumps_function(call))
         self.ends: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
-    def submit(self, *items: Any, shared: tuple[SharedValue, ...] = (), **resources: float) -> ChunkRequest:
+    def submit(
+        self,
+        *items: Any,
+        shared: tuple[SharedValue, ...] = (),
+        on_begin: Callable[[], object] = lambda: None,
+        **resources: float,
+    ) -> ChunkRequest:
         request = ChunkRequest(
             function=self.function,
             payload=self.pool.dumps(list(items)),
             resources=resources,
             shared=shared,
-            on_begin=lambda: None,
+            on_begin=on_begin,
             on_end=self.ends.put,
         )
         self.pool.submit(request)
@@ -100,7 +110,7 @@ class Calls:
 
     def values(self) -> list[Any]:
         """Return the values of the next chunk that ends."""
-        return [reply.value for reply in pickle.loads(self.ends.get(timeout=SECONDS)).replies]
+        return values_of(self.ends.get(timeout=SECONDS))
 
 
 def test_no_process_is_started_before_it_is_needed(pool: ProcessExecutor) -> None:
@@ -188,15 +198,17 @@ def test_a_worker_ends_with_its_parent_although_a_child_of_that_lives_on(tmp_pat
     os.kill(child, signal.SIGKILL)
 
 
-def test_cancelled_workers_get_no_further_calls() -> None:
-    with ProcessExecutor(1) as pool:
-        calls = Calls(pool)
-        for _ in range(3):
-            calls.submit("pid")
-            calls.values()
-            pool.cancel(calls.submit("sleep"))
-            calls.submit("pid")
-            assert calls.values() == pool.worker_ids
+def test_a_worker_whose_call_was_cancelled_gets_no_further_call(pool: ProcessExecutor) -> None:
+    calls = Calls(pool)
+    sleeping = calls.submit("sleep")
+
+    def cancel_and_submit() -> None:  # on the manager, which cannot have seen the death before it assigns the next call
+        pool.cancel(sleeping)
+        calls.submit("pid")
+
+    calls.submit("pid", on_begin=cancel_and_submit)
+    first, second = calls.values(), calls.values()
+    assert {*first, *second} <= {*pool.worker_ids}
 
 
 def test_a_worker_that_dies_while_it_is_idle_is_replaced(pool: ProcessExecutor) -> None:
@@ -208,7 +220,7 @@ def test_a_worker_that_dies_while_it_is_idle_is_replaced(pool: ProcessExecutor) 
     while not values:  # the pool may give the next chunk to the worker before it notices; a dispatcher repeats it
         calls.submit("pid")
         end = calls.ends.get(timeout=SECONDS)
-        values = [] if isinstance(end, WorkerDied) else [reply.value for reply in pickle.loads(end).replies]
+        values = [] if isinstance(end, WorkerDied) else values_of(end)
     assert values != [pid]
 
 
@@ -273,6 +285,79 @@ if __name__ == "__main__":
     os._exit(0)
 """
 
+BROKEN = """
+import asyncio, pathlib, sys
+from statewright.executors import ProcessExecutor, RemoteFunction
+from tests import remote_functions as nodes
+
+async def main():
+    double = RemoteFunction(nodes.double, ProcessExecutor(1))
+    return await asyncio.gather(*map(double, range(300)), return_exceptions=True)
+
+if __name__ == "__main__":
+    print(*{type(error).__name__ for error in asyncio.run(main())})
+else:
+    with (pathlib.Path(__file__).parent / "starts").open("a") as file:
+        file.write("x")
+    sys.exit(5)
+"""
+DAEMONIC = """
+import multiprocessing
+from statewright import START, StateGraph
+from tests import remote_functions as nodes
+
+app = StateGraph(nodes.Numbers).add_node("n", nodes.count, executor="process").add_edge(START, "n").compile()
+
+def use():
+    for _ in range(2):
+        try:
+            app.invoke({"items": [1]})
+        except Exception as error:
+            print(type(error).__name__, error, flush=True)
+
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=use, daemon=True)
+    process.start()
+    process.join()
+"""
+ERROR_OF_SCRIPT = """
+import asyncio
+from statewright.executors import ProcessExecutor, RemoteFunction
+
+class Failure(Exception):
+    def __init__(self):
+        super().__init__("failed")
+        self.callback = lambda: None  # cannot be pickled
+
+def fail():
+    raise Failure
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(RemoteFunction(fail, ProcessExecutor(1))())
+    except Failure as error:
+        print(type(error) is Failure, error)
+"""
+FORK = """
+import asyncio, os, sys
+from tests import remote_functions as nodes
+from statewright import START, StateGraph
+from statewright.executors import RemoteFunction
+
+app = StateGraph(nodes.Numbers).add_node("n", nodes.count, executor="process").add_edge(START, "n").compile()
+double = RemoteFunction(nodes.double)
+
+def use_both(name):
+    print(name, app.invoke({"items": [1]})["results"], asyncio.run(double(4)), flush=True)
+
+if __name__ == "__main__":
+    use_both("parent")
+    child = os.fork()
+    use_both("child" if child == 0 else "parent")
+    if child:
+        print("status", os.waitpid(child, 0)[1])
+"""
+
 
 def run_program(tmp_path: Path, code: str) -> subprocess.CompletedProcess[str]:
     script = tmp_path / "program.py"
@@ -293,6 +378,31 @@ def test_a_program_without_a_main_guard_fails_with_advice(tmp_path: Path) -> Non
     assert done.returncode != 0
     assert "if __name__ == '__main__':" in done.stderr
     assert "RemoteCallError" in done.stderr
+
+
+def test_workers_that_cannot_start_are_not_started_again_for_each_call(tmp_path: Path) -> None:
+    done = run_program(tmp_path, BROKEN)
+    assert done.stdout == "RemoteCallError\n", done.stderr
+    assert len((tmp_path / "starts").read_text()) < 20
+
+
+def test_a_daemonic_process_is_told_that_it_may_have_no_children(tmp_path: Path) -> None:
+    lines = run_program(tmp_path, DAEMONIC).stdout.splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert "RemoteCallError A worker process could not be started: AssertionError: daemonic" in line
+
+
+def test_an_error_of_the_script_itself_keeps_its_class(tmp_path: Path) -> None:
+    done = run_program(tmp_path, ERROR_OF_SCRIPT)
+    assert done.stdout == "True failed\n", done.stderr
+
+
+@needs_fork
+def test_what_a_program_has_used_before_it_forks_can_be_used_in_both_processes(tmp_path: Path) -> None:
+    done = run_program(tmp_path, FORK)
+    assert sorted(done.stdout.splitlines()) == ["child [1] 8", "parent [1] 8", "parent [1] 8", "status 0"], done.stderr
+    assert done.stderr == ""
 
 
 def test_importing_statewright_loads_neither_multiprocessing_nor_executors() -> None:
