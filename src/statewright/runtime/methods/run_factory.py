@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from statewright.cache import Cache
 from statewright.checkpoint import BranchKey, Checkpointer, InMemorySaver, as_lease_duration, owner_name
-from statewright.clock import Clock, Duration, SystemClock, as_seconds
+from statewright.clock import Clock, Duration, as_seconds, clock_of
 from statewright.errors import InvalidConfig
 from statewright.events import EventKind
 from statewright.graph import (
@@ -94,7 +94,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         if debug and isinstance(checkpointer, InMemorySaver):
             checkpointer = checkpointer.checked()
         self.checkpointer = checkpointer
-        self._ports = RunPorts(clock=clock or SystemClock(), store=store, cache=cache)
+        self._ports = RunPorts(clock=clock or clock_of(checkpointer), store=store, cache=cache)
         self._config = RunConfig(
             budget=budget,
             breaks_before=name_set(interrupt_before),
