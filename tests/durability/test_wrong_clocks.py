@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -68,7 +68,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 @contextmanager
-def worker(hours: int, queue: str, host: str, queues: Sequence[str]) -> Iterator[None]:
+def worker(hours: int, queue: str, host: str, queues: Sequence[str]) -> Generator[None]:
     command = [
         sys.executable,
         "-m",
@@ -121,7 +121,8 @@ class Check:
         self.delayed = await self.start("quick", after=later)
 
     async def start(self, graph: str, **options: Any) -> Run:
-        request = StartRun(graph=graph, input={"log": str(self.log)}, **{"queue": QUEUES[0], **options})
+        options = {"queue": QUEUES[0], **options}
+        request = StartRun(graph=graph, input={"log": str(self.log)}, **options)
         return (await self.service.start("default", request)).run
 
     async def status(self, run: Run) -> RunStatus:

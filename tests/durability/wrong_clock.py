@@ -29,38 +29,38 @@ PAUSE: Final = 1.0
 QUEUES: Final = ("first", "second")
 
 
-class State(TypedDict, total=False):
+class State(TypedDict):
     log: str
     began: float
     ended: float
     answer: str
 
 
-def quick(state: State) -> State:
+def quick(state: State) -> dict[str, float]:
     return {"ended": time.time()}
 
 
-def slow(state: State) -> State:
+def slow(state: State) -> dict[str, Any]:
     with Path(state["log"]).open("a") as log:
         log.write("slow\n")
     time.sleep(SLOW)
     return {"ended": time.time()}
 
 
-def begin(state: State) -> State:
+def begin(state: State) -> dict[str, float]:
     return {"began": time.time()}
 
 
-def nap(state: State) -> State:
+def nap(state: State) -> dict[str, Any]:
     sleep(NAP)
     return {"ended": time.time()}
 
 
-def hope(state: State) -> State:
+def hope(state: State) -> dict[str, Any]:
     return {"answer": str(wait_for_event("never", timeout=NAP)), "ended": time.time()}
 
 
-def wait(state: State) -> State:
+def wait(state: State) -> dict[str, Any]:
     return {"answer": wait_for_event("never")}
 
 
