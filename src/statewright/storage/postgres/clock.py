@@ -92,7 +92,7 @@ class _Measurement(NamedTuple):
 class ServerClock(SystemClock):
     """A `Clock` whose `now()` is the time of the server; its timers are those of the system clock.
 
-    `read` asks the server for its time on a thread of its own, and raises StatewrightError if that is not possible.
+    `read` asks the server for its time, on the thread of `submit`, and raises StatewrightError if that is not possible.
     `first` is the first reading. `machine` is the clock of the machine.
     """
 
@@ -103,7 +103,7 @@ class ServerClock(SystemClock):
         machine: Clock,
         *,
         elapsed: Callable[[], int] = elapsed,
-        submit: Callable[[Callable[[], None]], None] = workers.submit,
+        submit: Callable[[Callable[[], None]], None] = workers.hand_over,
     ) -> None:
         self._read = read
         self._machine = machine
@@ -126,12 +126,10 @@ class ServerClock(SystemClock):
         return microseconds(self._machine.now()) - count
 
     def _measure_soon(self, count: int) -> None:
-        # Without a lock, which a forked process could find locked for ever: two measurements at a time do no harm.
+        # No lock is taken, neither here nor by `hand_over`: a finaliser may ask for the time, and a forked process
+        # could find the lock locked for ever. Two measurements at a time do no harm.
         self._tried_at = count
-        try:
-            self._submit(self._measure)
-        except RuntimeError:  # the interpreter is shutting down, or there are too many threads
-            return
+        self._submit(self._measure)
 
     def _measure(self) -> None:
         difference = self._read_machine(self._elapsed())
