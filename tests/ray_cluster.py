@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import atexit
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +29,7 @@ def prepare_environment() -> None:
     """Set the variables that Ray reads when it is imported and when it starts processes."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # 15 is the default, which leaves nothing on a busy machine
     root = str(Path(__file__).parents[1])
     paths = [root, str(Path(root) / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
@@ -52,3 +55,20 @@ def shared_executor() -> Any:
     ray.init("local", **OPTIONS)  # not the cluster of another worker process
     atexit.register(ray.shutdown)
     return RayExecutor(max_resubmissions=2)
+
+
+@contextmanager
+def own_cluster(**head: Any) -> Iterator[Any]:
+    """Run a cluster for one test, whose machines are processes on this one. `head` are arguments of its head node."""
+    prepare_environment()
+    import ray
+    from ray.cluster_utils import Cluster
+
+    ray.shutdown()  # of the cluster that other tests share
+    cluster = Cluster(initialize_head=True, head_node_args={"include_dashboard": False, **head})
+    try:
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+        shared_executor.cache_clear()

@@ -89,6 +89,8 @@ def fail(item: Any) -> Any:
             pass
 
         raise Local("from a function")
+    if item == "group":
+        raise ExceptionGroup("several", [Fragile(7, place="here"), ValueError("other")])
     if item == "exit":
         raise SystemExit(3)
     return {"results": [item]}

@@ -22,6 +22,8 @@ class TcpProxy:
         self._target = port
         self.watch_requests: Watch | None = None
         self.watch_responses: Watch | None = None
+        self.tells_server = True
+        """Whether the server sees that a watch has cut a connection. Otherwise its end stays open."""
         self.cuts = 0
         """How many connections were cut by a watch."""
         self._moving = threading.Event()
@@ -74,6 +76,9 @@ class TcpProxy:
                 watch = self.watch_requests if is_request else self.watch_responses
                 if watch is not None and watch(data):
                     self.cuts += 1
+                    if is_request and not self.tells_server:
+                        _shut(source)
+                        return
                     break
                 target.sendall(data)
         _shut(source)

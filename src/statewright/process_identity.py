@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+_PROC: Final = Path("/proc")
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -37,18 +38,44 @@ def host_key() -> str:
 def started_at(pid: int) -> str | None:
     """Return the start time of a process in clock ticks since the boot; None if it is not running, or without /proc."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace")
+        return _read_start(pid)
     except OSError:
         return None
+
+
+def _read_start(pid: int) -> str | None:
+    """Return the start time of a process; None if it has ended, and its parent has not noticed it yet.
+
+    Raises OSError if that cannot be read.
+    """
+    stat = (_PROC / str(pid) / "stat").read_text("utf-8", errors="replace")
     fields = stat.rpartition(")")[2].split()
     return None if fields[0] == "Z" else fields[19]  # a zombie has ended; see proc(5) for the indexes
 
 
 def is_process_gone(host: str, pid: int, started: str) -> bool:
-    """Return True if a process has ended, and False if that is unknown: it ran on another host, or has no start time.
+    """Return True if a process has ended, and False if that is unknown.
 
-    `host` is the result of `host_id` or `host_key` in that process, and `started` that of `started_at`.
+    It is unknown if the process ran on another host, has no start time, or cannot be read: for example, because no file
+    descriptor is free, or /proc hides the processes of other users. `host` is the result of `host_id` or `host_key` in
+    that process, and `started` that of `started_at`.
     """
     if host not in (host_id(), host_key()) or not started:
         return False
-    return started_at(pid) != started
+    try:
+        return _read_start(pid) != started
+    except (FileNotFoundError, ProcessLookupError):
+        return not _has_process(pid)
+    except OSError:
+        return False
+
+
+def _has_process(pid: int) -> bool:
+    """Return whether a process exists, of whatever user."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True

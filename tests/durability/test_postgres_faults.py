@@ -26,7 +26,7 @@ from statewright.errors import (
     ThreadBusy,
 )
 from statewright.futures import resolve
-from statewright.runs import Advance, Condition, Insert, NewEvent, Run, RunStatus, where
+from statewright.runs import Advance, Condition, Insert, NewEvent, Run, RunStatus, UpdateAll, where
 from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver
 from statewright.storage.postgres import database as database_module
 from statewright.testing.clock import FakeClock
@@ -136,6 +136,12 @@ def test_every_run_is_worked_on_once_although_the_server_restarts(server: Server
                 server.start()
             for result in works:
                 result.result()
+        # A claim whose response was lost is known to be committed, but not which runs it has claimed. A worker releases
+        # these with its next heartbeat.
+        unattended = [Condition("status", "!=", RunStatus.COMPLETED), Condition("claim", "!=", None)]
+        release = {"claim": None, "worker_id": None, "due_at": datetime(2026, 1, 1, tzinfo=UTC)}
+        resolve(ledgers[0].write([UpdateAll(Run, unattended, release)]))
+        work(ledgers[0], "w0")
         left = resolve(ledgers[0].count(Run, [Condition("status", "!=", RunStatus.COMPLETED)]))
     assert left == 0
     assert sorted(done) == sorted(f"r{n}" for n in range(RUNS))
@@ -156,6 +162,37 @@ def test_a_server_that_stays_away_is_reported_and_used_when_it_is_back(
         server.start()
         resolve(saver.commit(commit_after(head)))
         assert len(resolve(saver.history("thread"))) == 2
+
+
+def test_a_group_of_writes_waits_only_once_for_a_server_that_is_away(
+    schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("statewright.storage.postgres.writer.PATIENCE", 0)  # a single attempt
+    attempts: list[None] = []
+    connect = PostgresDatabase._connect
+
+    def connect_counted(database: PostgresDatabase, *arguments: Any, **options: Any) -> Any:
+        attempts.append(None)
+        return connect(database, *arguments, **options)
+
+    def stop_server(connection: Any) -> None:
+        server.stop("immediate")
+
+    def insert(connection: Any) -> None:
+        connection.execute("INSERT INTO events (place, body) VALUES (1, '')")
+
+    with own_server() as server, PostgresDatabase(server.url, schema=schema) as database:
+        monkeypatch.setattr(PostgresDatabase, "_connect", connect_counted)
+        for first in (stop_server, insert):  # the server is lost within a group, and away before another
+            attempts.clear()
+            with database.transaction_lock:
+                writes = [database.submit(job) for job in (first, *[insert] * 9)]
+            for write in writes:
+                with pytest.raises(StorageUnavailable, match="Nothing was written"):
+                    write.result()
+            assert len(attempts) == 1
+        server.start()
+        database.write(insert)
 
 
 # -- the network
@@ -224,6 +261,31 @@ def test_a_client_that_is_gone_within_a_transaction_holds_its_locks_no_longer_th
             proxy.thaw()
             blocked.result()  # it was done again in another session
     frozen.close()
+
+
+def test_a_session_that_is_lost_within_a_request_does_not_keep_its_locks(
+    server: Server, schema: str, proxy: TcpProxy
+) -> None:
+    proxy.tells_server = False
+    with PostgresDatabase(server.tcp_url(proxy.port), schema=schema) as database:
+        saver, saved = PostgresSaver(database), list[str]()
+        head = resolve(saver.commit(commit_after(None)))
+        large = commit_after(head, deltas={"text": "x" * 1_000_000})
+        sent = [0]
+
+        def is_half_sent(data: bytes) -> bool:  # the server has the lock of the thread, and not the checkpoint
+            sent[0] += len(data)
+            return proxy.cuts == 0 and sent[0] > 300_000
+
+        proxy.watch_requests = is_half_sent
+        thread = threading.Thread(target=lambda: saved.append(resolve(saver.commit(large))), daemon=True)
+        thread.start()
+        thread.join(30)
+        was_saved = bool(saved)
+        proxy.cut()
+        assert was_saved
+        assert proxy.cuts == 1
+        assert saved == [checkpoint.id for checkpoint in resolve(saver.history("thread"))][:1]
 
 
 def test_a_worker_that_was_frozen_for_longer_than_its_lease_cannot_write(

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from tests import remote_functions as nodes
 from tests.durability.remote_driver import COUNT, build
-from tests.ray_cluster import OPTIONS, needs_ray, prepare_environment
+from tests.ray_cluster import OPTIONS, needs_ray, own_cluster, prepare_environment
 from tests.remote_functions import Numbers, is_running, marks
 
 from statewright import START, Send, StateGraph
@@ -70,20 +70,8 @@ def test_after_the_driver_was_killed_only_calls_without_a_saved_result_are_repea
 @pytest.fixture
 def cluster() -> Iterator[Any]:
     """Yield a cluster with one machine that has no processors for tasks."""
-    prepare_environment()
-    import ray
-    from ray.cluster_utils import Cluster
-
-    ray.shutdown()  # of the cluster that other tests share
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    try:
+    with own_cluster(num_cpus=0) as cluster:
         yield cluster
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
-        from tests.ray_cluster import shared_executor
-
-        shared_executor.cache_clear()
 
 
 def fan_out(function: Any, executor: Any) -> Any:

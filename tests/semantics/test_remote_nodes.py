@@ -191,7 +191,12 @@ def test_siblings_that_read_the_state_share_what_is_sent(executor: Executor, tmp
 
 @pytest.mark.parametrize(
     ("item", "kind", "text"),
-    [("builtin", KeyError, "'missing'"), ("fragile", nodes.Fragile, "code 7 at here"), ("local", ValueError, "from a")],
+    [
+        ("builtin", KeyError, "'missing'"),
+        ("fragile", nodes.Fragile, "code 7 at here"),
+        ("local", ValueError, "from a"),
+        ("group", ExceptionGroup, "several"),
+    ],
 )
 def test_errors_keep_their_type(executor: Executor, invoke: Any, item: str, kind: type, text: str) -> None:
     with pytest.raises(kind, match=text) as caught:
@@ -200,6 +205,14 @@ def test_errors_keep_their_type(executor: Executor, invoke: Any, item: str, kind
     assert "remote_functions.py" in str(caught.value.__cause__)
     if item == "fragile":
         assert (caught.value.code, caught.value.place) == (7, "here")
+    if item == "group":
+        assert [type(error) for error in caught.value.exceptions] == [nodes.Fragile, ValueError]
+
+
+def test_a_group_of_errors_can_be_retried(executor: Executor) -> None:
+    app = fan_out(nodes.fail, executor, retry_policy=RetryPolicy(max_attempts=2, initial_interval=0.001))
+    with pytest.raises(ExceptionGroup, match="several"):
+        app.invoke({"items": [1, "group"]})
 
 
 def test_a_node_that_exits_ends_the_run_and_not_the_worker(executor: Executor) -> None:

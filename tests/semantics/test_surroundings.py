@@ -14,9 +14,9 @@ NESTED_MODULES += ("test_asking_and_errors",)
 
 
 def names_in(modules: Iterable[str]) -> list[str]:
-    """Return the names of the tests in modules of this folder."""
+    """Return the names of the tests in modules of this folder, and those of their cases that are given in a dict."""
     texts = [(Path(__file__).parent / f"{module}.py").read_text(encoding="utf-8") for module in modules]
-    return [name for text in texts for name in re.findall(r"def (test_\w+)", text)]
+    return [name for text in texts for name in re.findall(r"(?:def |^    \")(\w+)", text, re.MULTILINE)]
 
 
 @pytest.mark.parametrize("fragment", IN_MEMORY_ONLY)

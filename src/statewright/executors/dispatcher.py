@@ -21,7 +21,7 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from statewright.errors import WorkerDied
 from statewright.executors.chunks import ChunkSizes
@@ -199,15 +199,16 @@ class Dispatcher:
 
     def _deliver_replies(self, chunk: Chunk, data: bytes) -> None:
         try:
-            results: ChunkReplies = pickle.loads(data)
+            seconds, replies = cast(ChunkReplies, pickle.loads(data))
+            results = [_result_of(reply) for _, reply in zip(chunk.items, replies, strict=True)]
         except Exception as error:  # e.g. a class that can be imported in the worker only
             failure = pickling_error(f"A result of {self._name}", error)
             for item in chunk.items:
                 self._deliver(item, (None, failure, []))
             return
-        self._sizes.record_cost(len(chunk.items), results.seconds)
-        for item, reply in zip(chunk.items, results.replies, strict=True):
-            self._deliver(item, _result_of(reply))
+        self._sizes.record_cost(len(chunk.items), seconds)
+        for item, result in zip(chunk.items, results, strict=True):
+            self._deliver(item, result)
 
     def _repeat(self, items: list[RemoteItem], loss: WorkerDied) -> None:
         """Send the calls of a lost chunk again, in halves; a single call only a limited number of times."""

@@ -20,6 +20,7 @@ import math
 import multiprocessing
 import os
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -32,6 +33,7 @@ from statewright.errors import InvalidConfig, RemoteCallError, WorkerDied
 from statewright.executors.exceptions import pack_error, unpack_error
 from statewright.executors.pickling import dumps, dumps_function
 from statewright.executors.port import ChunkRequest, SharedValue, pickling_error
+from statewright.executors.process_exit import POLL_SECONDS, kill_group, open_exit
 from statewright.executors.process_worker import ValueReference, serve
 
 _counter = itertools.count()
@@ -127,7 +129,7 @@ class ProcessExecutor:
             for worker in self._workers:
                 if worker.request is request:
                     worker.request = None  # its end is not reported
-                    worker.process.kill()
+                    worker.kill()
 
     def close(self) -> None:
         """Kill the workers. Calls in progress fail with RemoteCallError. The pool cannot be used any more."""
@@ -170,14 +172,20 @@ class ProcessExecutor:
         try:
             while not self._is_closed:
                 self._assign()
-                sources: list[Any] = [reader, *(worker.connection for worker in self._workers)]
-                ready = set(map(id, wait(sources)))
-                if id(reader) in ready:
+                sources: list[Any] = [reader]
+                timeout = None
+                for worker in self._workers:
+                    sources += [worker.connection, worker.exit]
+                    timeout = timeout if worker.tells_exit else POLL_SECONDS
+                ready: set[Any] = set(wait(sources, timeout))
+                if reader in ready:
                     while reader.poll():
                         reader.recv_bytes()
                 for worker in tuple(self._workers):
-                    if id(worker.connection) in ready:
+                    if worker.connection in ready:
                         self._read(worker)
+                    elif worker.exit in ready or (timeout is not None and worker.has_exited):
+                        self._read_rest(worker)
         finally:
             self._end()
 
@@ -188,7 +196,7 @@ class ProcessExecutor:
                 busy = sum(_weight(worker.request.resources) for worker in self._workers if worker.request is not None)
                 if not self._queue or busy + _weight(self._queue[0].resources) > self.max_workers:
                     return
-                idle = next((worker for worker in self._workers if worker.is_ready and worker.request is None), None)
+                idle = next((worker for worker in self._workers if worker.is_idle and not worker.has_exited), None)
                 if idle is None:
                     starting = sum(not worker.is_ready for worker in self._workers)
                     missing = min(len(self._queue) - starting, self.max_workers - len(self._workers))
@@ -219,7 +227,7 @@ class ProcessExecutor:
             return
 
     def _read(self, worker: _Worker) -> None:
-        """Read one message of a worker. The end of the pipe means that it has died."""
+        """Read one message of a worker. The end of the pipe means that it has died, or will."""
         try:
             kind, *content = worker.connection.recv()
         except (EOFError, OSError):
@@ -236,6 +244,13 @@ class ProcessExecutor:
             if request is not None:
                 request.on_end(content[0] if kind == "done" else unpack_error(content[0]))
 
+    def _read_rest(self, worker: _Worker) -> None:
+        """Read what a worker has sent before it exited, or remove it. Children that it has forked may hold its pipe."""
+        if worker.connection.poll():
+            self._read(worker)
+        else:
+            self._bury(worker)
+
     def _data_of(self, key: str) -> Any:
         """Return a shared value as bytes, or the packed error if there is none."""
         shared = self._shared.get(key)
@@ -248,11 +263,11 @@ class ProcessExecutor:
 
     def _bury(self, worker: _Worker) -> None:
         """Remove a worker that has died, and report its chunk as lost."""
-        worker.process.join(JOIN_SECONDS)
-        if worker.process.exitcode is None:  # it runs without its pipe, which a node may have closed
-            worker.process.kill()
-            worker.process.join()
-        worker.connection.close()
+        if not worker.wait(JOIN_SECONDS):  # it runs without its pipe, which a node may have closed
+            worker.kill()
+            worker.wait(JOIN_SECONDS)
+        worker.kill()  # what it has started
+        exit_code = worker.process.exitcode
         with self._lock:
             self._workers.remove(worker)
             request = worker.request
@@ -260,11 +275,11 @@ class ProcessExecutor:
             if not worker.is_ready and not any(other.is_ready for other in self._workers):
                 waiting = [*self._queue]
                 self._queue.clear()
+        worker.close()
         if request is not None:
-            request.on_end(WorkerDied(_cause_of_death(worker.process.exitcode)))
+            request.on_end(WorkerDied(_cause_of_death(exit_code)))
         for other in waiting:
-            other.on_end(_start_error(worker.process.exitcode))
-        worker.process.close()
+            other.on_end(_start_error(exit_code))
 
     def _end(self) -> None:
         with self._lock:
@@ -275,12 +290,10 @@ class ProcessExecutor:
             pipes = [pipe for pipe in (self._wake_reader, self._wake_writer) if pipe is not None]
             self._wake_reader = self._wake_writer = None
         for worker in workers:
-            worker.process.kill()
+            worker.kill()
         for worker in workers:
-            worker.process.join(JOIN_SECONDS)
-            worker.connection.close()
-            with suppress(ValueError):  # it still runs, which only a hanging system can cause
-                worker.process.close()
+            worker.wait(JOIN_SECONDS)
+            worker.close()
         for pipe in pipes:
             pipe.close()
         for request in waiting:
@@ -298,10 +311,55 @@ class _Worker:
         """The chunk that it executes."""
         self.is_ready = False
         """True once it reads messages: a long one would block the manager before."""
+        self.is_killed = False
         self.known_keys: set[str] = set()
         """The keys of the shared values that it has received."""
         self.process.start()
         theirs.close()
+        self._exit = open_exit(self._pid)
+
+    @property
+    def _pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
+
+    @property
+    def is_idle(self) -> bool:
+        return self.is_ready and self.request is None and not self.is_killed
+
+    @property
+    def exit(self) -> int:
+        """What `wait` reports when the process has exited, unless it has forked children: see `tells_exit`."""
+        return self.process.sentinel if self._exit is None else self._exit
+
+    @property
+    def tells_exit(self) -> bool:
+        """True if `exit` is reported in any case."""
+        return self._exit is not None or os.name == "nt"
+
+    @property
+    def has_exited(self) -> bool:
+        return self.process.exitcode is not None
+
+    def kill(self) -> None:
+        """Kill the process and those that it has started."""
+        self.is_killed = True
+        kill_group(self._pid)
+        self.process.kill()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the process has exited, and return whether it has."""
+        until = time.monotonic() + seconds
+        while not self.has_exited and (left := until - time.monotonic()) > 0:
+            wait([self.exit], left if self.tells_exit else min(left, POLL_SECONDS))
+        return self.has_exited
+
+    def close(self) -> None:
+        self.connection.close()
+        if self._exit is not None:
+            os.close(self._exit)
+        with suppress(ValueError):  # it still runs, which only a hanging system can cause
+            self.process.close()
 
 
 class _SharedValue:

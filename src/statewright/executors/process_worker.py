@@ -5,8 +5,8 @@ payload)`, and `("value", key, data)` in reply to its own `("need", key)`. Its m
 `("done", data)` and `("failed", packed error)`.
 
 It ends when the pipe is closed, and at once, even in the middle of a call, when its parent has died: a result that
-nobody receives is not worth the processor, and the next driver sends the call again. A Ctrl-C in the terminal reaches
-every process of the program; the parent decides what it means.
+nobody receives is not worth the processor, and the next driver sends the call again. The processes that
+nodes have started end with it. A Ctrl-C in the terminal is for the parent, which decides what it means.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 from statewright.errors import RemoteCallError
 from statewright.executors.exceptions import pack_error, unpack_error
 from statewright.executors.pickling import dumps
+from statewright.executors.process_exit import POLL_SECONDS, exit_with_group, lead_group, open_exit
 from statewright.executors.worker import forget_functions, run_chunk
 
 
@@ -37,6 +38,13 @@ class WorkerStore:
 
     def connect(self, connection: Connection) -> None:
         self._connection = connection
+
+    def disconnect(self) -> None:
+        """Close the pipe in a process that a node has forked: only the worker uses it, and its end must be seen."""
+        connection, self._connection = self._connection, None
+        self._lock = threading.Lock()
+        if connection is not None:
+            connection.close()
 
     def begin(self, dropped: Iterable[str]) -> None:
         """Begin a chunk: values may be requested. Delete those that the parent has dropped."""
@@ -86,8 +94,12 @@ class ValueReference:
 def serve(connection: Connection) -> None:
     """Execute chunks until the pipe is closed. The main function of the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    lead_group()
     threading.Thread(target=_exit_with_parent, name="statewright-parent", daemon=True).start()
     store.connect(connection)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=store.disconnect)
+        os.set_inheritable(connection.fileno(), False)  # it was, for this process
     try:
         connection.send(("ready",))
         while True:
@@ -106,6 +118,14 @@ def serve(connection: Connection) -> None:
 
 def _exit_with_parent() -> None:
     parent = parent_process()
-    if parent is not None:
+    if parent is None or parent.pid is None:
+        return
+    exit_of_parent = open_exit(parent.pid)
+    if os.name == "nt":
         wait([parent.sentinel])
-        os._exit(1)
+    elif exit_of_parent is not None and os.getppid() == parent.pid:
+        wait([exit_of_parent])
+    else:  # the sentinel is a pipe, which children that the parent has forked hold open
+        while os.getppid() == parent.pid and not wait([parent.sentinel], POLL_SECONDS):
+            pass
+    exit_with_group()

@@ -136,10 +136,10 @@ class InMemoryLedger:
                 return False
         if queue.starts_per_minute is None or run.begun:
             return True
-        tokens = queue.tokens_at(now)
-        if tokens >= 1:
-            self._tables[Queue][queue.id] = replace(queue, tokens=tokens - 1, filled_at=now)
-        return tokens >= 1
+        if queue.tokens_at(now) < 1:
+            return False
+        self._tables[Queue][queue.id] = queue.after_start(now)
+        return True
 
     # -- reading
 

@@ -152,6 +152,8 @@ class Database(Closeable, ABC):
     executes_late: ClassVar[bool] = False
     """True if statements that were sent may be executed only by the commit. Checking values before sending a statement
     then does not avoid rollbacks."""
+    has_null_characters: ClassVar[bool] = True
+    """True if texts may contain null characters."""
     has_arrays: ClassVar[bool] = False
     """True if a list can be one parameter of a statement."""
     streams_rows: ClassVar[bool] = False
@@ -244,7 +246,7 @@ class Database(Closeable, ABC):
 
     @abstractmethod
     def insert(self, connection: Connection, sql: str, parameters: Any) -> int:
-        """Insert a row, and return the number that the database has assigned to it."""
+        """Insert a row, and return the number that the database has assigned to it, 0 if the statement inserts none."""
 
     @abstractmethod
     def violated_constraint(self, error: Exception) -> tuple[bool, Sequence[str]]:

@@ -151,6 +151,10 @@ class GroupCommitDatabase(Database):
         """
         return isinstance(error, RetryTransaction) and attempt < MAX_ATTEMPTS
 
+    def _is_unavailable(self, error: BaseException) -> bool:
+        """Return whether no transaction can be begun, so that the other jobs of a group need not be attempted."""
+        return False
+
     @abstractmethod
     def _translate_error(self, error: BaseException) -> StorageError | None:
         """Return the StorageError for an error of the database; None for other exceptions."""
@@ -304,8 +308,7 @@ class GroupCommitDatabase(Database):
             while queue and len(group) < MAX_GROUP_SIZE:
                 group.append(queue.popleft())
             if group and not self._write_group(group):
-                for write in group:
-                    self._write_single(write)
+                self._write_singly(group)
         except Exception as error:
             for write in group:
                 write.error = write.error or error
@@ -359,6 +362,16 @@ class GroupCommitDatabase(Database):
                 self._roll_back_transaction()
         self._settle(write)
         return write.result()
+
+    def _write_singly(self, group: Sequence[QueuedWrite[Any]]) -> None:
+        """Do each job of a group in a transaction of its own. If the database cannot be used, the rest fails at once.
+
+        Otherwise each job would wait anew for the same answer, while all other writes wait for the lock.
+        """
+        for write in group:
+            self._write_single(write)
+            if write.error is not None and self._is_unavailable(write.error):
+                raise write.error
 
     def _write_single(self, write: QueuedWrite[Any]) -> None:
         """Do one job in a transaction of its own, several times if an error permits that."""

@@ -20,6 +20,10 @@ from statewright.redaction import Redactor, is_secret_name
 _SQLITE: Final = "sqlite:///"
 _POSTGRES: Final = ("postgresql://", "postgres://")
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:|sqlite:")
+_POSTGRES_ADDRESS: Final = re.compile(
+    r"postgres[a-z0-9+]*:|(?=\w+\s*=).*\b(?:host|hostaddr|dbname|user|password)\s*=", re.IGNORECASE | re.DOTALL
+)
+"""What is no path but was meant as an address of Postgres: something like a URL, or a connection string of libpq."""
 _BAD_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _OWN: Final = ("schema", "prepare", "replica")
 _ADDRESS: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?")
@@ -51,7 +55,8 @@ Location: TypeAlias = Path | PostgresUrl
 def parse_location(location: str | os.PathLike[str]) -> Location:
     """Return the path of a SQLite file, or the URL of a Postgres database.
 
-    Raises InvalidConfig for a location that is neither.
+    Raises InvalidConfig for a location that is neither: a URL with quotes around it must not become the name of a file,
+    which would then contain its password.
     """
     if isinstance(location, str) and is_postgres_url(location):
         return parse_postgres_url(location)
@@ -67,10 +72,18 @@ def path_of(location: str | os.PathLike[str]) -> Path:
     Raises InvalidConfig for a location that is not a file.
     """
     text = os.fspath(location)
+    bare = text.strip(" \t\r\n'\"")
+    if _POSTGRES_ADDRESS.match(bare):
+        raise InvalidConfig(_POSTGRES_REFUSAL if is_postgres_url(text) else _MISWRITTEN_REFUSAL)
     if text.startswith(_SQLITE):
         text = text.removeprefix(_SQLITE)
     elif isinstance(location, str) and _URL.match(text):
         raise InvalidConfig(_refusal(text))
+    elif isinstance(location, str) and "://" in text:  # not quoted, because it is not known where its password is
+        raise InvalidConfig(
+            "The location of the database contains '://', but does not begin with 'sqlite:///' or 'postgresql://'. "
+            "Write the URL without quotes or spaces around it, or the path of a file."
+        )
     if text in ("", ":memory:"):
         raise InvalidConfig("A SQLite database needs a file. For threads in memory use InMemorySaver.")
     try:
@@ -79,17 +92,23 @@ def path_of(location: str | os.PathLike[str]) -> Path:
         raise InvalidConfig(f"The path {text!r} cannot be expanded: {error}. Write the path in full.") from error
 
 
+_POSTGRES_REFUSAL: Final = (
+    "The URL of a Postgres database does not name a SQLite file. Give a path such as 'runs.db', or "
+    "'sqlite:///runs.db'; or use PostgresDatabase and its views, or `open_database`."
+)
+_MISWRITTEN_REFUSAL: Final = (
+    "The location of the database looks like an address of a Postgres database, but is not a valid URL. Write one such "
+    "as postgresql://user@host:5432/name, in lower case, with two slashes and without quotes or spaces around it. For "
+    "a SQLite file, give a path such as 'runs.db', or 'sqlite:///runs.db'."
+)
+
+
 def _refusal(url: str) -> str:
     scheme = url.partition(":")[0]
     if scheme.lower() in ("sqlite", "file"):
         return (
             f"The URL {Redactor().text(url)!r} is not valid here. Write a path such as 'runs.db', or "
             f"'sqlite:///runs.db', where the path begins after three slashes, an absolute one with a fourth."
-        )
-    if is_postgres_url(url):
-        return (
-            "The URL of a Postgres database does not name a SQLite file. Give a path such as 'runs.db', or "
-            "'sqlite:///runs.db'; or use PostgresDatabase and its views, or `open_database`."
         )
     return (
         f"There is no storage for {scheme!r} URLs. Give a path such as 'runs.db', or a URL such as "

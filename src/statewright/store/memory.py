@@ -10,7 +10,7 @@ from typing import Any
 from statewright.clock import Clock, Duration, as_seconds
 from statewright.page import cut_page
 from statewright.store.filters import check_conditions, matches
-from statewright.store.model import Index, Item, Namespace, SearchItem, TimeToLive, check_namespace
+from statewright.store.model import Index, Item, Namespace, SearchItem, TimeToLive, check_key, check_namespace
 from statewright.store.port import ConfiguredStore
 from statewright.store.vectors import Vector, embed_texts, require_index, similarity
 
@@ -66,7 +66,7 @@ class InMemoryStore(ConfiguredStore):
         index: bool | Sequence[str] | None = None,
         ttl: Duration | None = None,
     ) -> None:
-        item_key = (check_namespace(namespace), key)
+        item_key = (check_namespace(namespace), check_key(key))
         own_value = copy.deepcopy(dict(value))
         texts = self._texts_to_embed(own_value, index)
         # Computed before the lock is taken, because embedding may call a model.

@@ -69,16 +69,30 @@ class SearchItem(Item):
 
 
 def check_namespace(namespace: Namespace) -> Namespace:
-    """Return the namespace. Raises InvalidUpdateError if it is empty, or if a label is empty or contains a dot."""
+    """Return the namespace of an item to put.
+
+    Raises InvalidUpdateError if it is empty, or if a label is empty or contains a dot or a null character.
+    """
     if not isinstance(namespace, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  # users may pass anything
         raise InvalidUpdateError(f"The namespace is {namespace!r}. Pass a tuple of labels, e.g. ('users', '42').")
-    invalid = [label for label in namespace if not isinstance(label, str) or not label or "." in label]  # pyright: ignore
+    invalid = [label for label in namespace if not isinstance(label, str) or not label or {".", "\0"} & {*label}]  # pyright: ignore
     if not namespace or invalid:
         problem = f"the label {invalid[0]!r}" if invalid else "no label"
         raise InvalidUpdateError(
-            f"The namespace {namespace!r} has {problem}. Pass one or more labels that are not empty and contain no dot."
+            f"The namespace {namespace!r} has {problem}. Pass one or more labels that are not empty and contain no dot "
+            f"and no null character."
         )
     return namespace
+
+
+def check_key(key: str) -> str:
+    """Return the key of an item to put. Raises InvalidUpdateError if it contains a null character.
+
+    Not every database can store one, and items should be accepted or refused whatever the database is.
+    """
+    if isinstance(key, str) and "\0" in key:  # pyright: ignore[reportUnnecessaryIsInstance]  # users may pass anything
+        raise InvalidUpdateError(f"The key {key!r} contains a null character. Remove it.")
+    return key
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -41,7 +41,8 @@ def require_index(index: Index | None) -> Index:
 def embed_texts(index: Index, texts: Sequence[str]) -> list[Vector]:
     """Return the vectors of texts, normalised to length 1.
 
-    Raises InvalidUpdateError if `index.embed` returns the wrong number of vectors, or vectors of the wrong dimensions.
+    Raises InvalidUpdateError if `index.embed` returns the wrong number of vectors, vectors of the wrong dimensions, or
+    numbers that are not finite.
     """
     vectors = [list(map(float, vector)) for vector in index.embed(texts)] if texts else []
     dims = next((len(vector) for vector in vectors if len(vector) != index.dims), index.dims)
@@ -55,6 +56,11 @@ def embed_texts(index: Index, texts: Sequence[str]) -> list[Vector]:
 
 def _normalised(vector: Vector) -> Vector:
     length = math.hypot(*vector)
+    if not math.isfinite(length):
+        raise InvalidUpdateError(
+            f"Index.embed returned a vector with the length {length}: some of its numbers are not finite, or too "
+            f"large. Return finite numbers."
+        )
     return [number / length for number in vector] if length else vector
 
 

@@ -174,6 +174,15 @@ def test_a_chunk_that_could_not_be_executed_fails_all_its_calls() -> None:
     assert [type(error) for _, error, _ in fan.results.values()] == [ImportError, ImportError]
 
 
+@pytest.mark.parametrize("data", [b"", pickle.dumps(None), pickle.dumps((0.1, []))], ids=["none", "other", "too few"])
+def test_replies_that_cannot_be_read_fail_all_calls_of_their_chunk(data: bytes) -> None:
+    executor = ManualExecutor(workers=1)
+    fan = Fan(executor, [1, 2], size=2)
+    executor.requests.pop(0).on_end(data)
+    assert [type(error) for _, error, _ in fan.results.values()] == [RemoteCallError, RemoteCallError]
+    assert not fan.dispatcher.has_in_flight
+
+
 class BrokenExecutor(ManualExecutor):
     """Loses its connection before it submits a chunk, or before it is asked for its capacity."""
 

@@ -8,12 +8,13 @@ import queue
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from tests.remote_functions import Pickled, marks
+from tests.remote_functions import Pickled, is_running, marks
 
 from statewright.errors import InvalidConfig, RemoteCallError, WorkerDied
 from statewright.executors import ProcessExecutor
@@ -21,6 +22,8 @@ from statewright.executors.port import ChunkRequest, SharedValue
 
 SECONDS = 60.0
 ROOT = Path(__file__).parents[3]
+
+needs_fork = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and forks")
 
 
 @pytest.fixture
@@ -33,13 +36,46 @@ def call(item: Any, effects: list[Any]) -> Any:
     """Do in a worker what an item says."""
     if item == "pid":
         return os.getpid()
+    if item == "sleep":
+        time.sleep(2 * SECONDS)
     if item == "exit":
         os._exit(3)
-    if item == "environment":
-        return sys.flags.no_user_site
+    if isinstance(item, tuple):
+        return start_process(*cast("tuple[str, str, str]", item))
     if isinstance(item, list):  # of shared values
+        item = cast("list[SharedValue]", item)
         return [value.get() is value.get() for value in item] + [type(value.get()).__name__ for value in item]
     raise ValueError(item)
+
+
+def start_process(kind: str, then: str, folder: str) -> Any:
+    """Start a process that inherits all it can and goes on for long; then exit, or block."""
+    if kind == "fork":
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(2 * SECONDS)
+            os._exit(0)
+    else:
+        command = [sys.executable, "-c", f"import time; time.sleep({2 * SECONDS})"]
+        pid = subprocess.Popen(command, close_fds=False).pid
+    (Path(folder) / "pid").write_text(f"{pid} ")
+    if then == "exit":
+        os._exit(3)
+    time.sleep(2 * SECONDS)
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    until = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def started_process(folder: Path) -> int:
+    """Return the id of the process that a call has started, once it has."""
+    file = folder / "pid"
+    wait_until(lambda: file.exists() and file.read_text().endswith(" "))
+    return int(file.read_text())
 
 
 class Calls:
@@ -104,6 +140,65 @@ def test_a_worker_that_exits_is_reported_with_its_code_and_replaced(pool: Proces
     assert calls.values() == pool.worker_ids
 
 
+KINDS = pytest.mark.parametrize("kind", ["fork", "program"])
+
+
+@needs_fork
+@KINDS
+def test_a_death_is_noticed_although_a_child_of_the_worker_lives_on(
+    pool: ProcessExecutor, tmp_path: Path, kind: str
+) -> None:
+    calls = Calls(pool)
+    calls.submit((kind, "exit", str(tmp_path)))
+    assert "it exited with code 3" in str(calls.ends.get(timeout=SECONDS))
+    calls.submit("pid")
+    assert calls.values() == pool.worker_ids
+    wait_until(lambda: not is_running(started_process(tmp_path)))
+
+
+@needs_fork
+@KINDS
+def test_a_cancelled_call_ends_with_the_processes_that_it_has_started(tmp_path: Path, kind: str) -> None:
+    with ProcessExecutor(1) as pool:
+        calls = Calls(pool)
+        request = calls.submit((kind, "block", str(tmp_path)))
+        pid = started_process(tmp_path)
+        pool.cancel(request)
+        calls.submit("pid")
+        assert calls.values() == pool.worker_ids
+        wait_until(lambda: not is_running(pid))
+
+
+@needs_fork
+def test_closing_a_pool_ends_the_processes_of_its_nodes(tmp_path: Path) -> None:
+    pool = ProcessExecutor(1)
+    Calls(pool).submit(("program", "block", str(tmp_path)))
+    pid = started_process(tmp_path)
+    pool.close()
+    wait_until(lambda: not is_running(pid))
+
+
+@needs_fork
+def test_a_worker_ends_with_its_parent_although_a_child_of_that_lives_on(tmp_path: Path) -> None:
+    run_program(tmp_path, ORPHAN)
+    child, worker, program = map(int, (tmp_path / "log").read_text().split())
+    wait_until(lambda: not is_running(worker))
+    wait_until(lambda: not is_running(program))
+    assert is_running(child)
+    os.kill(child, signal.SIGKILL)
+
+
+def test_cancelled_workers_get_no_further_calls() -> None:
+    with ProcessExecutor(1) as pool:
+        calls = Calls(pool)
+        for _ in range(3):
+            calls.submit("pid")
+            calls.values()
+            pool.cancel(calls.submit("sleep"))
+            calls.submit("pid")
+            assert calls.values() == pool.worker_ids
+
+
 def test_a_worker_that_dies_while_it_is_idle_is_replaced(pool: ProcessExecutor) -> None:
     calls = Calls(pool)
     calls.submit("pid")
@@ -155,11 +250,33 @@ from statewright import START, StateGraph
 app = StateGraph(nodes.Numbers).add_node("n", nodes.count, executor="process").add_edge(START, "n").compile()
 {guard}print(app.invoke({{"items": [1]}})["results"])
 """
+ORPHAN = """
+import os, pathlib, subprocess, sys, threading, time
+from statewright.executors import ProcessExecutor, RemoteFunction
+from tests.unit.executors.test_process_pool import SECONDS, start_process, started_process
+
+if __name__ == "__main__":
+    import asyncio
+    folder = pathlib.Path(__file__).parent
+    log = os.open(folder / "log", os.O_CREAT | os.O_WRONLY)
+    os.dup2(log, 1)  # so that nobody waits for the end of what lives on
+    os.dup2(log, 2)
+    function = RemoteFunction(start_process, ProcessExecutor(1))
+    threading.Thread(target=lambda: asyncio.run(function("program", "block", str(folder))), daemon=True).start()
+    program = started_process(folder)
+    child = os.fork()
+    if child == 0:
+        time.sleep(2 * SECONDS)
+        os._exit(0)
+    parent_of_program = int(pathlib.Path(f"/proc/{program}/stat").read_text().rpartition(")")[2].split()[1])
+    print(child, parent_of_program, program, flush=True)
+    os._exit(0)
+"""
 
 
-def run_program(tmp_path: Path, guard: str) -> subprocess.CompletedProcess[str]:
+def run_program(tmp_path: Path, code: str) -> subprocess.CompletedProcess[str]:
     script = tmp_path / "program.py"
-    script.write_text(PROGRAM.format(guard=guard))
+    script.write_text(code)
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
     return subprocess.run(
         [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=120, check=False
@@ -167,12 +284,12 @@ def run_program(tmp_path: Path, guard: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_program_ends_although_its_pool_was_not_closed(tmp_path: Path) -> None:
-    done = run_program(tmp_path, "if __name__ == '__main__':\n    ")
+    done = run_program(tmp_path, PROGRAM.format(guard="if __name__ == '__main__':\n    "))
     assert (done.returncode, done.stdout) == (0, "[1]\n"), done.stderr
 
 
 def test_a_program_without_a_main_guard_fails_with_advice(tmp_path: Path) -> None:
-    done = run_program(tmp_path, "")
+    done = run_program(tmp_path, PROGRAM.format(guard=""))
     assert done.returncode != 0
     assert "if __name__ == '__main__':" in done.stderr
     assert "RemoteCallError" in done.stderr

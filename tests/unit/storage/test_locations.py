@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,36 @@ def test_an_ambiguous_url_of_a_server_is_refused_with_advice_and_not_quoted(url:
     with pytest.raises(InvalidConfig, match=advice) as refused:
         parse_location(url)
     assert "cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("opens", [parse_location, SqliteDatabase])
+@pytest.mark.parametrize(
+    "location",
+    [
+        "'postgresql://anna:secret@host/db'",
+        '"postgres://anna:secret@host/db"',
+        " postgresql://anna:secret@host/db",
+        "postgresql:/anna:secret@host/db",
+        "postgres:anna:secret@host/db",
+        "POSTGRESQL://anna:secret@host/db",
+        "postgresql+psycopg://anna:secret@host/db",
+        "host=127.0.0.1 password=secret dbname=db",
+        "password = secret host = 127.0.0.1",
+        Path("postgresql://anna:secret@host/db"),
+        "'mysql://anna:secret@host/db'",
+        "'sqlite:///secret.db'",
+    ],
+)
+def test_a_miswritten_address_does_not_become_a_file_and_is_not_quoted(
+    location: str | Path, opens: Callable[[str | Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidConfig) as refused:
+        opens(location)
+    assert "secret" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["postgres.db", "data/postgres/runs.db", "kind=a/runs.db", "a b.db", "C:/runs.db"])
+def test_a_path_that_resembles_an_address_is_a_path(path: str) -> None:
+    assert parse_location(path) == Path(path)

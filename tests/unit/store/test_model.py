@@ -37,6 +37,7 @@ def test_a_valid_namespace_is_returned_unchanged(namespace: tuple[str, ...]) -> 
         (("a.b",), "has the label 'a.b'"),
         (("a", ".", "b"), r"has the label '\.'"),
         (("a", "b.", ""), r"has the label 'b\.'"),
+        (("a\0",), r"has the label 'a\\x00'"),
     ],
 )
 def test_an_invalid_namespace_is_refused_with_its_invalid_label(namespace: tuple[str, ...], message: str) -> None:

@@ -120,9 +120,12 @@ def test_vectors_can_be_sequences_of_integers() -> None:
         ([[1.0, 2.0]], "1 vectors .*for 2 texts"),
         ([[1.0, 2.0]] * 3, "3 vectors .*for 2 texts"),
         ([], "0 vectors .*for 2 texts"),
+        ([[1.0, 2.0], [math.nan, 1.0]], "not finite"),
+        ([[1.0, -math.inf], [0.0, 1.0]], "not finite"),
+        ([[1.0, 2.0], [1.7e308, 1.7e308]], "too large"),
     ],
 )
-def test_an_embedding_of_the_wrong_shape_is_refused(vectors: list[list[float]], message: str) -> None:
+def test_an_unusable_embedding_is_refused(vectors: list[list[float]], message: str) -> None:
     with pytest.raises(InvalidUpdateError, match=message):
         embed_texts(Index(dims=2, embed=lambda texts: vectors), ["a", "b"])
 

@@ -275,6 +275,13 @@ class LosesConcurrentPuts(InMemoryStore):
         super().put(namespace, key, value, **options)
 
 
+class IgnoresNullCharacters(InMemoryStore):
+    """Accepts keys that not every database can store, without their null characters."""
+
+    def put(self, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
+        super().put(namespace, key.replace("\0", ""), value, **options)
+
+
 BROKEN_STORES: dict[type[InMemoryStore], str] = {
     StoresRejectedItems: "test_a_refused_item_is_not_stored",
     RoundsBigIntegers: "test_values_are_read_as_they_were_written",
@@ -314,6 +321,7 @@ BROKEN_STORES: dict[type[InMemoryStore], str] = {
     IgnoresTheMaximumDepth: "test_namespaces_are_listed_up_to_a_depth",
     IgnoresThePrefix: "test_namespaces_are_listed_up_to_a_depth",
     AcceptsAnyNamespace: "test_an_invalid_namespace_is_refused",
+    IgnoresNullCharacters: "test_a_null_character_in_a_key_is_refused",
 }
 
 

@@ -49,7 +49,8 @@ def copy(
     """Copy all threads, runs and stored items to an empty database, and verify the copy.
 
     SOURCE and TARGET may be files or Postgres databases. Cached results are not copied. If the copy fails or is
-    interrupted, TARGET stays empty.
+    interrupted, TARGET stays empty. Stop all servers of SOURCE first: runs and workers that use it are noticed, but
+    `statewright serve --no-work` is not, and what it accepts later is not in the copy.
     """
     source_location, target_location = _locate(source), _locate(target)
     source_key, key = read_key(source_key_file), read_key(key_file)
@@ -69,7 +70,8 @@ def copy(
         try:
             report = copy_database(source_database, target_database, allow_active=force, on_progress=on_progress)
         except StorageLocked as error:
-            if force:
+            # An error that a database reports has a cause: the target may be locked, and --force would not help.
+            if force or error.__cause__ is not None:
                 raise
             raise UsageError(f"{error} Or pass --force to copy it as it is now.") from error
     counts = (

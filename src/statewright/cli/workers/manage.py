@@ -6,6 +6,7 @@ They belong to no workspace, and no running server is needed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +18,7 @@ from statewright.cli.console.printing import pluralize, say
 from statewright.cli.console.table import Column, format_instant, print_list
 from statewright.cli.serve.access import run_on_ledger
 from statewright.clock import clock_of
+from statewright.errors import NotFound
 from statewright.runs import Ledger
 from statewright.service.operations import queues, workers
 from statewright.service.operations.queues import QueueReport
@@ -74,10 +76,15 @@ def drain(
         raise UsageError("Name either a worker or --all. List the workers with: statewright workers ls")
 
     async def work(ledger: Ledger) -> list[str]:
-        reports = await _report_workers(ledger) if worker is None else []
-        ids = [worker] if worker is not None else [report.worker.id for report in reports if report.status == "live"]
-        for worker_id in ids:
-            await workers.request_drain(ledger, worker_id)
+        if worker is not None:
+            await workers.request_drain(ledger, worker)
+            return [worker]
+        ids: list[str] = []
+        for report in await _report_workers(ledger):
+            if report.status == "live":
+                with suppress(NotFound):  # it has ended since it was listed
+                    await workers.request_drain(ledger, report.worker.id)
+                    ids.append(report.worker.id)
         return ids
 
     ids = run_on_ledger(work, database)

@@ -11,10 +11,9 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -31,8 +30,10 @@ from statewright.cli.serve.server import (
     resolve_database,
 )
 from statewright.cli.serve.sockets import open_listening_socket
+from statewright.cli.workers.fleet.options import FleetOptions
 from statewright.cli.workers.health import HealthEndpoint
 from statewright.cli.workers.queue_names import QueuesOption, describe_queues, read_queue_names
+from statewright.cli.workers.signals import handling_signals
 from statewright.cli.workflow.models import read_models
 from statewright.observe import Metrics, configure_logging
 from statewright.project import Project
@@ -40,7 +41,6 @@ from statewright.server import require_libraries
 from statewright.service import Catalog, Service, ServiceSettings
 
 logger = logging.getLogger("statewright.worker")
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,11 +90,13 @@ class WorkerOptions(ServerDatabaseOptions):
         )
 
 
-def worker(target: TargetArgument = None, *, options: WorkerOptions) -> None:
+def worker(target: TargetArgument = None, *, options: WorkerOptions, fleet: FleetOptions) -> None:
     """Advance runs of a project or of one file, without an HTTP API, until SIGTERM or `statewright workers drain`.
 
-    Needs the extra `server`.
+    With --ray, supervise a fleet of such workers on a Ray cluster. Needs the extra `server`.
     """
+    if fleet.ray is None:
+        fleet.check_unused()
     require_libraries()
     models = read_models([options.model] if options.model is not None else None, options.base_url)
     project = select_project(target)
@@ -105,6 +107,13 @@ def worker(target: TargetArgument = None, *, options: WorkerOptions) -> None:
         database=resolve_database(project, options.database),
         key_file=options.key_file,
     )
+    if fleet.ray is not None:
+        from statewright.cli.workers.fleet.command import run_fleet
+
+        code = run_fleet(
+            target, project, settings, location, models, fleet, port=options.port, log_format=options.log_format
+        )
+        raise SystemExit(code)
     with ExitStack() as stack:
         port = options.port
         listening = stack.enter_context(open_listening_socket(options.host, port)) if port is not None else None
@@ -132,7 +141,7 @@ async def _work(service: Service, catalog: Catalog, health: HealthEndpoint | Non
             logger.warning("A second signal was received: the running steps are cancelled.")
             service.hurry()
 
-    with _handling_signals(on_signal):
+    with handling_signals(on_signal):
         async with health.serving() if health is not None else nullcontext():
             await service.start_working()
             running = service.worker
@@ -157,24 +166,3 @@ async def _work(service: Service, catalog: Catalog, health: HealthEndpoint | Non
             await service.stop()
             logger.info("The worker has stopped.", extra={"worker": running.id, "reason": reason})
     return TERMINATED if len(signals) > 1 else 0
-
-
-@contextmanager
-def _handling_signals(handle: Callable[[signal.Signals], object]) -> Generator[None]:
-    """Call a function on the event loop for the first two signals that end a process. A third one kills it."""
-    loop, count = asyncio.get_running_loop(), 0
-
-    def on_signal(number: int, frame: object) -> None:
-        nonlocal count
-        count += 1
-        if count > 1:
-            for handled in _SIGNALS:
-                signal.signal(handled, signal.SIG_DFL)
-        loop.call_soon_threadsafe(handle, signal.Signals(number))
-
-    previous = {number: signal.signal(number, on_signal) for number in _SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

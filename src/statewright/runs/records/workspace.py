@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from statewright.runs.records.record import Json, Names, Record, Sealed
+
+MAX_CLOCK_DIFFERENCE: Final = 60.0
+"""Seconds by which the time of a claim may be before that of an earlier claim, unless the clock was set back."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,7 +35,8 @@ class Queue(Record):
     """The limits of a queue, which hold for all workspaces and workers together. Its id is its name.
 
     `starts_per_minute` is kept by a bucket of tokens: each start takes one, they are added evenly, and at most those of
-    one second are kept. Runs that continue after a wait take none.
+    one second are kept: so in a minute after a pause, those of 61 seconds may start. Runs that continue after a wait
+    take none.
     """
 
     TABLE: ClassVar[str] = "queues"
@@ -47,8 +51,27 @@ class Queue(Record):
     def tokens_at(self, now: datetime) -> float:
         """Return the number of starts that are permitted at an instant, if the rate is limited."""
         per_second = (self.starts_per_minute or 0) / 60
-        seconds = max(0.0, (now - self.filled_at).total_seconds()) if self.filled_at is not None else 0.0
-        return min(max(1.0, per_second), self.tokens + seconds * per_second)
+        return min(max(1.0, per_second), self.tokens + self._seconds_until(now) * per_second)
+
+    def after_start(self, now: datetime) -> Self:
+        """Return the record of a queue that has taken a token for a start."""
+        is_earlier = self.filled_at is not None and now < self.filled_at and not self._is_ahead_of(now)
+        return replace(self, tokens=self.tokens_at(now) - 1, filled_at=self.filled_at if is_earlier else now)
+
+    def _seconds_until(self, now: datetime) -> float:
+        """Return the seconds for which tokens have been added since `filled_at`."""
+        if self.filled_at is None:
+            return 0.0
+        if self._is_ahead_of(now):
+            return MAX_CLOCK_DIFFERENCE
+        return max(0.0, (now - self.filled_at).total_seconds())
+
+    def _is_ahead_of(self, now: datetime) -> bool:
+        """Return whether the clock was set back since `filled_at`. Otherwise the queue would start no runs until then.
+
+        Smaller differences occur if a process reads its clock, and then waits until it may claim runs.
+        """
+        return self.filled_at is not None and (self.filled_at - now).total_seconds() > MAX_CLOCK_DIFFERENCE
 
 
 @dataclass(slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from starlette.requests import Request
@@ -15,6 +16,8 @@ from statewright.async_futures import aresolve
 from statewright.errors import StatewrightError
 from statewright.ids import new_run_id
 from statewright.runs import Delete, Insert, Ledger, Worker, where
+from statewright.runtime.concurrency.worker_threads import call_in_thread
+from statewright.server.context.shared_call import SharedCall
 from statewright.server.settings import ServerSettings
 from statewright.server.streaming.event_cache import EventCache
 from statewright.server.streaming.stream_limits import OpenStreams
@@ -31,6 +34,8 @@ PROBE_CACHE_TIME: Final = 5.0
 """Seconds for which the result of a probe is cached, because the health route is public and a probe costs a write."""
 PROBE_TIMEOUT: Final = 5.0
 """Seconds after which a write counts as failed."""
+READ_TIMEOUT: Final = 5.0
+"""Seconds for which a request about health or metrics waits for the database."""
 
 
 class Shutdown:
@@ -129,6 +134,8 @@ class ServerContext:
     event_cache: EventCache = field(default_factory=EventCache)
     streams: OpenStreams = field(init=False)
     write_probe: WriteProbe = field(init=False)
+    read_probe: SharedCall[None] = field(init=False)
+    metrics_page: SharedCall[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
         ledger = self.service.context.ledger
@@ -136,6 +143,13 @@ class ServerContext:
         self.start_limits = StartLimits(ledger, self.rate_limiter)
         self.streams = OpenStreams(ledger, self.service.clock.now, self.settings.max_streams)
         self.write_probe = WriteProbe(ledger, self.service.clock.now)
+        self.read_probe = SharedCall(self.service.check, timeout=READ_TIMEOUT)
+        # On a thread, because some metrics are read from the database, which may not answer.
+        self.metrics_page = SharedCall(partial(call_in_thread, self._render_metrics), timeout=READ_TIMEOUT)
+
+    def _render_metrics(self) -> bytes:
+        render: Callable[[], bytes] | None = getattr(self.metrics, "render", None)
+        return render() if render is not None else b""
 
 
 def server_context_of(request: Request) -> ServerContext:

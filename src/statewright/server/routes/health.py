@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import PlainTextResponse
 
-from statewright.errors import StatewrightError
+from statewright.errors import StatewrightError, StorageUnavailable
 from statewright.server.context.server_context import ServerContext, server_context_of
 from statewright.server.http.encode import JsonResponse
 from statewright.server.http.route import StrictRoute, describe
@@ -40,8 +39,8 @@ async def health(request: Request) -> Response:
 
 async def _check_database(context: ServerContext) -> str:
     try:
-        await context.service.check()
-    except StatewrightError:
+        await context.read_probe.result()
+    except (StatewrightError, TimeoutError):
         return "failing"
     return "ok"
 
@@ -79,6 +78,8 @@ _METRICS_TEXT = {
 async def metrics(request: Request) -> Response:
     """Metrics name the graphs and steps of all workspaces. Unless they are public, a request needs a key with the scope
     `metrics:read`, which `admin` does not include, or the admin token."""
-    render: Callable[[], bytes] | None = getattr(server_context_of(request).metrics, "render", None)
-    content = render() if render is not None else b""
+    try:
+        content = await server_context_of(request).metrics_page.result()
+    except TimeoutError as error:
+        raise StorageUnavailable("The database does not answer, from which some metrics are read.") from error
     return PlainTextResponse(content, media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -8,12 +8,12 @@ from fastapi import APIRouter, Response
 from pydantic import Field
 
 from statewright.async_futures import adrive
-from statewright.server.context.auth import Caller
+from statewright.errors import NotFound
 from statewright.server.http.body import Body
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import QUEUE, WORKER
 from statewright.service.access import WORKERS_MANAGE, WORKERS_READ
-from statewright.service.operations.queues import change_queue, remove_queue, report_queues
+from statewright.service.operations.queues import change_queue, remove_queue, report_of, report_queues
 from statewright.service.operations.workers import report_workers, request_drain
 
 workers_router = APIRouter(prefix="/api/v1/workers", route_class=StrictRoute, tags=["workers"])
@@ -44,7 +44,10 @@ async def drain_worker(caller: CurrentCaller, worker_id: PathId) -> Response:
     process of `statewright worker` then exits; one of `statewright serve` keeps answering requests."""
     await request_drain(caller.ledger, worker_id)
     reports = await adrive(report_workers(caller.ledger, caller.now))
-    return WORKER.to_response(next(report for report in reports if report.worker.id == worker_id), 202)
+    report = next((report for report in reports if report.worker.id == worker_id), None)
+    if report is None:  # it has ended since
+        raise NotFound(f"Worker {worker_id!r} does not exist any more.")
+    return WORKER.to_response(report, 202)
 
 
 @queues_router.get("", **describe("List the queues, by name.", QUEUE, scope=WORKERS_READ, is_list=True))
@@ -56,8 +59,12 @@ async def list_queues(caller: CurrentCaller) -> Response:
 @queues_router.put("/{id}", **describe("Set the limits of a queue.", QUEUE, scope=WORKERS_MANAGE))
 async def set_queue(caller: CurrentCaller, name: PathId, body: QueueBody) -> Response:
     """Replaces both limits. They hold for all workspaces and all workers together, from the next claim on."""
-    await change_queue(caller.ledger, name, body.model_dump())
-    return await _queue_response(caller, name)
+    queue = await change_queue(caller.ledger, name, body.model_dump())
+    caller.service.context.announce_due()  # a limit may have been raised
+    reports = await adrive(report_queues(caller.ledger, caller.now))
+    # Another caller may have removed the limits since, and then a queue without runs is not reported.
+    report = next((report for report in reports if report.name == name), report_of(queue))
+    return QUEUE.to_response(report)
 
 
 @queues_router.delete(
@@ -68,9 +75,3 @@ async def delete_queue(caller: CurrentCaller, name: PathId) -> Response:
     await remove_queue(caller.ledger, name)
     caller.service.context.announce_due()
     return Response(status_code=204)
-
-
-async def _queue_response(caller: Caller, name: str) -> Response:
-    caller.service.context.announce_due()  # a limit may have been raised
-    reports = await adrive(report_queues(caller.ledger, caller.now))
-    return QUEUE.to_response(next(report for report in reports if report.name == name))

@@ -153,6 +153,11 @@ class RunAttempt:
         except StorageUnavailable:
             logger.exception("Run %s could not be saved, because the storage is unavailable. Retrying.", self.run_id)
             await self._postpone(self._context.now() + _RETRY_AFTER)
+        except Exception as error:
+            # It would fail again with each attempt: for example, a checkpoint with a class that no longer exists.
+            current = await load_if_claimed(self._context.ledger, self._run)
+            if current is not None:
+                await self._fail(Progress(current, NO_GRAPH), error)
 
     async def _advance(self) -> None:
         context, run = self._context, self._run

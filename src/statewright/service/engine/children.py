@@ -56,11 +56,8 @@ class ChildStarter:
             raise InvalidRequest(
                 f"start_run() has no option {unknown!r}. " + suggestion(unknown, OPTIONS, noun="Options")
             )
-        if awaited and options.get("thread_id") == self._run.thread_id:
-            raise InvalidRequest(
-                f"Child run {run_id} cannot use thread {self._run.thread_id!r}, which its parent holds while it waits "
-                f"for the child. Give it another thread, or none."
-            )
+        if awaited and options.get("thread_id") is not None:
+            self._check_thread(run_id, options["thread_id"])
         if run_id in self._started:
             return
         if self._load(run_id) is not None:  # an earlier execution of the node has started it
@@ -82,6 +79,19 @@ class ChildStarter:
         _, changes = self._starter.build_run(self._run.workspace_id, request, definition, self._context.now())
         self._started[run_id] = request
         self._progress.steps.queue(work, changes)
+
+    def _check_thread(self, run_id: str, thread_id: str) -> None:
+        """Raise InvalidRequest if a run that waits for a child, directly or for one of its parents, holds a thread."""
+        holder: Run | None = self._run
+        while holder is not None:
+            if holder.thread_id == thread_id:
+                who = "its parent" if holder.id == self._run.id else f"run {holder.id}, which has started its parent,"
+                raise InvalidRequest(
+                    f"Child run {run_id} cannot use thread {thread_id!r}, which {who} holds while it waits for the "
+                    f"child. Give it another thread, or none."
+                )
+            parent_id = holder.parent_id if holder.parent_waits else None
+            holder = self._load(parent_id) if parent_id is not None else None
 
     def differs(self, run_id: str, graph: str, input: Any) -> bool:  # noqa: A002
         """Return True if the child was started before, with another graph or input."""

@@ -102,7 +102,7 @@ class RunWorker:
         self._versions = list(versions)
         self._on_end = on_end
         self._excluded_versions: list[str] = []
-        """Versions that other live workers serve, and this one does not: their runs are left to them."""
+        """Versions whose runs are left to other live workers, which serve them in all queues of this worker."""
         self._attempts: dict[asyncio.Task[None], RunAttempt] = {}
         self._by_run: dict[str, RunAttempt] = {}
         """The latest attempt at each run, which may begin before the previous one has ended."""
@@ -197,7 +197,7 @@ class RunWorker:
             self._heartbeats = asyncio.create_task(self._send_heartbeats())
             await self._advance_runs()
             self._has_stopped_claiming.set()
-            await self._has_drained.wait()  # until then attempts are running, and the lease must not expire
+            await self._release_reserved()  # until then attempts are running, and the lease must not expire
         finally:
             self._has_stopped_claiming.set()
             await self._stop_heartbeats()
@@ -224,6 +224,22 @@ class RunWorker:
         if has_lease:
             for run in batch:
                 self._begin(run)
+
+    async def _release_reserved(self) -> None:
+        """Release the runs that are claimed with reserved capacity after the worker has stopped, until it has drained.
+
+        Without it they would stay claimed for as long as the process of a worker lives that was asked to drain.
+        """
+        while not self._has_drained.is_set():
+            self._wakeup.clear()
+            with self._lock:
+                batch, self._reserved_runs = self._reserved_runs, []
+            for run in batch:
+                try:
+                    await self._release(run, self._clock.now(), "worker stopping")
+                except Exception:
+                    logger.exception("Run %s could not be released. The next heartbeat will try again.", run.id)
+            await self._wakeup.wait()
 
     async def _begin_due(self) -> None:
         while self._is_registered and self._free_capacity > 0 and not self._draining:
@@ -274,6 +290,8 @@ class RunWorker:
         task = asyncio.create_task(attempt.advance(), name=f"run {run.id}")
         self._attempts[task] = self._by_run[run.id] = attempt
         task.add_done_callback(self._on_attempt_done)
+        if self._draining:  # since the run was claimed
+            attempt.release()
 
     def _on_attempt_done(self, task: asyncio.Task[None]) -> None:
         attempt = self._attempts.pop(task)
@@ -408,8 +426,7 @@ class RunWorker:
         if own is not None and own.draining:
             self._accept_drain_request()
         others = [worker for worker in workers if worker.id != self.id and worker.until > now and not worker.draining]
-        versions = {version for worker in others for version in worker.versions or ()}
-        excluded, self._excluded_versions = self._excluded_versions, sorted(versions.difference(self._versions))
+        excluded, self._excluded_versions = self._excluded_versions, self._find_excluded(others)
         if excluded != self._excluded_versions:
             self._wakeup.set()
         for worker in workers:
@@ -425,6 +442,25 @@ class RunWorker:
         for (worker_id,), _, _ in holders:
             if worker_id not in registered:  # its record was deleted before these runs were released
                 await self._release_all(worker_id, now, Absent(Worker, where(id=worker_id)))
+
+    def _find_excluded(self, others: Sequence[Worker]) -> list[str]:
+        """Return the versions that this worker leaves to others, because these serve them in all of its queues."""
+        queues_by_version: dict[str, list[list[str] | None]] = {}
+        for worker in others:
+            for version in worker.versions or ():
+                queues_by_version.setdefault(version, []).append(worker.queues)
+        return sorted(
+            version
+            for version, queues in queues_by_version.items()
+            if version not in self._versions and self._are_served(queues)
+        )
+
+    def _are_served(self, queues: Sequence[Sequence[str] | None]) -> bool:
+        """Return whether workers that serve these queues (None: all) together serve all queues of this worker."""
+        if None in queues:
+            return True
+        own = self._settings.queues
+        return own is not None and set(own) <= {name for names in queues if names is not None for name in names}
 
     async def _release_all(self, worker_id: str, now: datetime, unchanged: Absent) -> None:
         """Release the runs of a lost worker. `unchanged` refuses each release if the worker's record has changed."""
@@ -523,6 +559,7 @@ class RunWorker:
         await self._end_attempts(self._settings.drain if seconds is None else seconds)
         await self._stop_heartbeats()  # before the record is deleted, because a heartbeat would register again
         self._has_drained.set()
+        self._wakeup.set()
         try:
             await aresolve(self._ledger.write([Delete(Worker, where(id=self.id))]))
         except StatewrightError:  # other workers delete the record when the lease has expired

@@ -64,16 +64,13 @@ def report_queues(ledger: Ledger, now: datetime) -> Generator[Any, Any, list[Que
     depths, claims, dead = _sizes(due), _sizes(claimed), _sizes(set_aside)
     reports: list[QueueReport] = []
     for name in sorted({DEFAULT_QUEUE, *limits, *depths, *claims, *dead}):
-        queue = limits.get(name)
         oldest: Sequence[Run] = ()
         if name in depths:
             oldest = yield ledger.find(Run, [*where(queue=name), *_due(now)], order=Order("due_at"), limit=1)
         ages = [(now - run.due_at).total_seconds() for run in oldest if run.due_at is not None]
         reports.append(
-            QueueReport(
-                name=name,
-                max_running=queue.max_running if queue is not None else None,
-                starts_per_minute=queue.starts_per_minute if queue is not None else None,
+            replace(
+                report_of(limits.get(name, Queue(id=name))),
                 depth=depths.get(name, 0),
                 oldest_due_seconds=ages[0] if ages else None,
                 claimed=claims.get(name, 0),
@@ -81,6 +78,19 @@ def report_queues(ledger: Ledger, now: datetime) -> Generator[Any, Any, list[Que
             )
         )
     return reports
+
+
+def report_of(queue: Queue) -> QueueReport:
+    """Return the report of a queue that has no runs."""
+    return QueueReport(
+        name=queue.id,
+        max_running=queue.max_running,
+        starts_per_minute=queue.starts_per_minute,
+        depth=0,
+        oldest_due_seconds=None,
+        claimed=0,
+        dead=0,
+    )
 
 
 def _due(now: datetime) -> list[Condition]:

@@ -225,12 +225,12 @@ class _Claim:
             return False
         if queue.starts_per_minute is None or run.group.begun:
             return True
-        tokens = queue.tokens_at(self._now)
-        if tokens < 1:
+        if queue.tokens_at(self._now) < 1:
             self._spent.add(name)
             return False
-        queue.tokens, queue.filled_at = tokens - 1, self._now
-        self._connection.execute(self._sql["set_tokens"], (queue.tokens, microseconds(self._now), name))
+        after = self._limited_queues()[name] = queue.after_start(self._now)
+        filled_at = microseconds(after.filled_at) if after.filled_at is not None else None
+        self._connection.execute(self._sql["set_tokens"], (after.tokens, filled_at, name))
         return True
 
     def _workspace_limits(self) -> dict[str, int]:

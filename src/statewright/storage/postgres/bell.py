@@ -26,7 +26,7 @@ import psycopg
 from psycopg import pq
 
 from statewright.runs.bell import Ring
-from statewright.storage.postgres.connection import ConnectionLost, connect
+from statewright.storage.postgres.connecting import ConnectionLost, connect
 
 INTERVAL: Final = 0.05
 """Seconds between two notifications of a process."""

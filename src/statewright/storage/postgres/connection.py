@@ -22,7 +22,6 @@ from __future__ import annotations
 import logging
 import re
 import select
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -33,6 +32,7 @@ from psycopg import pq
 
 from statewright.storage.database import Match, Statement
 from statewright.storage.group_commit import RetryTransaction
+from statewright.storage.postgres.connecting import ConnectionLost, connect
 from statewright.storage.postgres.values import BINARY, Parameter, decoder_of, encode
 
 MAX_PREPARED: Final = 1000
@@ -46,6 +46,9 @@ _CONFLICTS: Final = ("40001", "40P01")
 _SESSION_ENDED: Final = ("08", "57P", "25P03", "25P04")
 """The prefixes of SQLSTATEs with which a server ends a session or refuses to start one."""
 COMMIT: Final = "COMMIT"
+_CLIENT_CHECKS: Final = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "3", "tcp_keepalives_count": "3"}
+"""Settings with which the server notices within about 20 seconds that the connection to a client was cut. The limit for
+idle transactions is not enough: it does not apply while the server waits for the rest of a pipeline."""
 MISMATCH: Final = "SW100"
 """The SQLSTATE that the function `expect_rows` raises for a wrong number of rows."""
 # Advisory locks are shared by the whole database, so the schema, by its table of threads, is a part of their numbers.
@@ -69,15 +72,6 @@ class PostgresError(Exception):
 
 class IntegrityError(PostgresError):
     """A violated constraint (SQLSTATE class 23)."""
-
-
-class ConnectionLost(Exception):  # the usual name
-    """The session has ended, or could not be started, or its state is unknown."""
-
-    def __init__(self, reason: str, *, was_sent: bool = False) -> None:
-        super().__init__(reason)
-        self.was_sent = was_sent
-        """True if `COMMIT` was sent, so that the transaction may have been committed."""
 
 
 def _field(result: pq.abc.PGresult, field: pq.DiagnosticField) -> str:
@@ -185,10 +179,13 @@ class Session:
         seconds for the next statement of a transaction.
         """
         self._prepare = prepare
+        self._pg: pq.abc.PGconn = connect(conninfo, timeout)
+        self.backend_pid: Final = self._pg.backend_pid
+        """The id of the process of the server, or what a pooler gives for it."""
         # Set for each transaction, because the session may belong to a pooler.
         settings = {"search_path": f'"{schema}", public'} if schema is not None else {}
         if idle_limit is not None:
-            settings["idle_in_transaction_session_timeout"] = str(idle_limit * 1000)
+            settings |= {"idle_in_transaction_session_timeout": str(idle_limit * 1000), **_CLIENT_CHECKS}
         calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
         self._preamble = [_Query(f"SELECT {calls}", ())] if settings else []
         self._prepared_names: dict[_Key, bytes] = {}
@@ -205,7 +202,6 @@ class Session:
         """The number of statements at the start of the queue that begin a transaction."""
         self.statements = 0
         """The number of statements so far."""
-        self._pg: pq.abc.PGconn = connect(conninfo, timeout)
         self._pg.nonblocking = 1
         self._pg.enter_pipeline_mode()
         self._read_poll, self._write_poll = select.poll(), select.poll()
@@ -442,32 +438,6 @@ class Session:
             self._read_poll.poll()
             pg.consume_input()
         return pg.get_result()
-
-
-def connect(conninfo: bytes, timeout: float) -> pq.abc.PGconn:
-    """Connect within `timeout` seconds, without holding the interpreter. Raises ConnectionLost if that fails."""
-    deadline = time.monotonic() + timeout
-    connection: pq.abc.PGconn = pq.PGconn.connect_start(conninfo)
-    status = connection.status
-    while status != pq.ConnStatus.BAD:
-        match connection.connect_poll():
-            case pq.PollingStatus.OK:
-                return connection
-            case pq.PollingStatus.READING:
-                event = select.POLLIN
-            case pq.PollingStatus.WRITING:
-                event = select.POLLOUT
-            case _:
-                break
-        poll = select.poll()
-        poll.register(connection.socket, event)
-        remaining = deadline - time.monotonic()
-        if remaining <= 0 or not poll.poll(remaining * 1000):
-            connection.finish()
-            raise ConnectionLost(f"the server did not answer within {timeout:g} seconds")
-    message = connection.get_error_message().strip()
-    connection.finish()
-    raise ConnectionLost(message)
 
 
 def _commits(queries: Iterable[_Query]) -> bool:

@@ -35,7 +35,8 @@ from statewright.storage.group_commit import GroupCommitDatabase, LateFailure, R
 from statewright.storage.locations import checked_schema, is_postgres_url, parse_postgres_url
 from statewright.storage.postgres.bell import PostgresBell
 from statewright.storage.postgres.clock import Reading, ServerClock, elapsed
-from statewright.storage.postgres.connection import ConnectionLost, IntegrityError, Session
+from statewright.storage.postgres.connecting import ConnectionFailed, ConnectionLost
+from statewright.storage.postgres.connection import IntegrityError, Session
 from statewright.storage.postgres.faults import ConnInfo, parse_url, translate_error
 from statewright.storage.postgres.migrate import has_schema, prepare_schema, read_version
 from statewright.storage.postgres.readers import Readers
@@ -68,6 +69,7 @@ class PostgresDatabase(GroupCommitDatabase):
 
     row_ids = RowIds(number_bits=28)  # leaves 35 bits for lines: a busy server would use up the 31 bits of SQLite
     executes_late = True
+    has_null_characters = False
     has_arrays = True
     INTEGRITY_ERROR = IntegrityError
     AFTER_ALL_TEXT = None  # no value sorts after all texts, so statements test whether the parameter is NULL
@@ -239,6 +241,8 @@ class PostgresDatabase(GroupCommitDatabase):
                 try:
                     with self._readers.session() as session:
                         return read(session)
+                except ConnectionFailed:  # the pool has waited
+                    raise
                 except ConnectionLost:
                     if self._closed or attempt == MAX_ATTEMPTS or time.monotonic() > deadline:
                         raise
@@ -269,8 +273,12 @@ class PostgresDatabase(GroupCommitDatabase):
 
     def _may_repeat(self, error: BaseException, attempt: int) -> bool:
         if isinstance(error, ConnectionLost):
-            return not error.was_sent and not self._closed and attempt < MAX_ATTEMPTS
+            can_succeed = not (error.was_sent or self._is_unavailable(error) or self._closed)
+            return can_succeed and attempt < MAX_ATTEMPTS
         return super()._may_repeat(error, attempt)
+
+    def _is_unavailable(self, error: BaseException) -> bool:
+        return isinstance(error, ConnectionFailed)  # after `PATIENCE`
 
     def _write_count(self) -> Hashable:
         return self._writing_connection.statements
@@ -293,7 +301,8 @@ class PostgresDatabase(GroupCommitDatabase):
         return statements(_PACKAGE, name, self.row_ids)
 
     def insert(self, connection: Any, sql: str, parameters: Any) -> int:
-        return connection.execute(f"{sql} RETURNING id", parameters).fetchone()[0]
+        row = connection.execute(f"{sql} RETURNING id", parameters).fetchone()
+        return row[0] if row is not None else 0
 
     def violated_constraint(self, error: Exception) -> tuple[bool, Sequence[str]]:
         assert isinstance(error, IntegrityError)

@@ -16,11 +16,11 @@ from statewright.errors import (
     StorageLocked,
     StorageUnavailable,
 )
-from statewright.storage.postgres.connection import ConnectionLost, PostgresError
+from statewright.storage.postgres.connecting import ConnectionLost
+from statewright.storage.postgres.connection import PostgresError
 
 _DEFAULTS: Final = {
     "application_name": "statewright",
-    "client_encoding": "UTF8",
     # With these settings, a connection that was cut without notice is detected within about 20 seconds.
     "keepalives_idle": "10",
     "keepalives_interval": "3",
@@ -28,6 +28,8 @@ _DEFAULTS: Final = {
     "tcp_user_timeout": "20000",
 }
 """Default parameters of connections, which those in the address override."""
+_ENCODING: Final = "UTF8"
+"""The encoding of texts that are sent and received, whatever the address and the environment say."""
 _FULL: Final = "53100"
 _LOCKED: Final = ("55P03", "40001", "40P01")
 _CANCELLED: Final = "57014"
@@ -48,6 +50,8 @@ _REMEDIES: Final = {
 _NO_CONNECTION_FREE: Final = ("too many clients", "remaining connection slots", "too many connections", "no more conn")
 """Parts of messages of servers and poolers that refuse a connection, for which libpq reports no SQLSTATE."""
 
+_HARMLESS: Final = "invalid URI query parameter"
+
 
 class ConnInfo(NamedTuple):
     """The address of a database."""
@@ -67,16 +71,18 @@ def parse_url(url: str) -> ConnInfo:
         parts = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
         if not all(port.isdecimal() for port in parts.get("port", "5432").split(",")):
             raise ValueError
-    except (psycopg.Error, ValueError):  # what libpq says is not repeated, because it may quote a part of the password
+    except (psycopg.Error, ValueError) as error:
+        message = str(error).strip()
+        # Other messages of libpq may quote a part of the password.
+        reason = message if message.startswith(_HARMLESS) else "it cannot be parsed, or its port is not a number"
         raise InvalidConfig(
-            "The address of the database is not valid, or its port is not a number. Write a URL such as "
-            "postgresql://user:password@host:5432/name. In the user name and the password, write '@' as %40, '/' as "
-            "%2F and '%' as %25."
+            f"The address of the database is not valid: {reason}. Write a URL like postgresql://user@host:5432/name, "
+            f"and in the user name and the password '@' as %40, '/' as %2F and '%' as %25."
         ) from None
     host, name = parts.get("host", ""), parts.get("dbname") or parts.get("user", "")
     port = parts.get("port", "5432")
     shown = f"postgresql://{host or 'local'}:{port}/{name}"
-    return ConnInfo(make_conninfo(**{**_DEFAULTS, **parts}), shown, (host, port, name))
+    return ConnInfo(make_conninfo(**{**_DEFAULTS, **parts, "client_encoding": _ENCODING}), shown, (host, port, name))
 
 
 def translate_error(error: BaseException, location: str) -> StorageError | None:

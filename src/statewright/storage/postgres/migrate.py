@@ -117,7 +117,18 @@ def _to_version_3(session: Session, encryptor: Encryptor) -> None:
         session.send(Statement(statement, ()))
 
 
-STEPS: Final[tuple[Callable[[Session, Encryptor], None], ...]] = (_create, _to_version_2, _to_version_3)
+def _to_version_4(session: Session, encryptor: Encryptor) -> None:
+    """Replace the functions and triggers of claims."""
+    for statement in split_script(_PACKAGE, "claims"):
+        session.send(Statement(statement, ()))
+
+
+STEPS: Final[tuple[Callable[[Session, Encryptor], None], ...]] = (
+    _create,
+    _to_version_2,
+    _to_version_3,
+    _to_version_4,
+)
 """The functions that migrate the schema from each version, beginning with 0, to the next version."""
 VERSION: Final = len(STEPS)
 """The version of the schema that this version of Statewright uses."""

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from traceback import clear_frames
 
 from statewright.storage.group_commit import RetryTransaction
-from statewright.storage.postgres.connection import ConnectionLost, Session
+from statewright.storage.postgres.connecting import ConnectionLost
+from statewright.storage.postgres.connection import Session
 from statewright.storage.postgres.writer import connect_patiently
 
 

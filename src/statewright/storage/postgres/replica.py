@@ -13,7 +13,8 @@ from typing import Final, TypeVar
 
 from statewright.errors import StatewrightError
 from statewright.storage.database import Job
-from statewright.storage.postgres.connection import ConnectionLost, PostgresError
+from statewright.storage.postgres.connecting import ConnectionLost
+from statewright.storage.postgres.connection import PostgresError
 from statewright.storage.postgres.readers import Readers
 
 T = TypeVar("T")

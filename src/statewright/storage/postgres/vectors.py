@@ -22,6 +22,7 @@ precision.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -42,6 +43,8 @@ _MARGIN: Final = 1e-5
 """By how much a distance that the server has calculated may differ from the true one."""
 _HNSW_VERSION: Final = (0, 8)
 """The first version whose index scans continue until enough rows meet the other conditions of a search."""
+_NAMES: Final = re.compile("DIMS|TABLES|PGVECTOR")
+"""What the statements leave open."""
 _FIRST_COUNT: Final = 64
 _GROWTH: Final = 4
 logger = logging.getLogger(__name__)
@@ -83,41 +86,57 @@ class PgVectors:
     def __init__(self, database: PostgresDatabase, dims: int, *, has_hnsw: bool) -> None:
         self._database = database
         self._dims = dims
-        texts = database.statements("vectors")
-        self._sql: Mapping[str, str] = {name: sql.replace("DIMS", str(dims)) for name, sql in texts.items()}
+        self._sql: Mapping[str, str] = database.statements("vectors")
+        """The statements; `prepare` fills in the names of schemas and the number of dimensions."""
+        self._table = ""
+        """The table of the embeddings, with its schema."""
         self._has_hnsw = has_hnsw
+        self._may_embed = False
         self._suffix = "" if dims <= MAX_HNSW_DIMS else "_half"
 
     # -- tables
 
     def prepare(self) -> str | None:
         """Create what is missing. Return the reason if the extension cannot be used. Raises StorageError."""
-        has_type, is_creatable = self._database.query(lambda connection: self._row(connection, "is_available"))
-        if not has_type:
+        extension, tables, is_creatable = self._database.query(self._schemas)
+        if extension is None:
             if not is_creatable:
-                return "the extension is not installed on the server, or not in the search path"
+                return "the extension is not installed on the server, or the user may not use its schema"
             self._database.write(lambda connection: connection.execute(self._sql["create_extension"]))
+            extension, tables, _ = self._database.query(self._schemas)
+        names = {"DIMS": str(self._dims), "TABLES": tables, "PGVECTOR": extension}
+        self._sql = {name: _NAMES.sub(lambda match: names[match[0]], sql) for name, sql in self._sql.items()}
+        self._table = f"{tables}.embeddings_{self._dims}"
         if self._has_hnsw and self._database.query(_version) < _HNSW_VERSION:
             logger.info("Searches are exact, because the server has an old version of pgvector. HNSW needs 0.8.")
             self._has_hnsw = False
-        has_table, has_index = self._database.query(lambda connection: self._row(connection, "has_table"))
+        has_table, has_index, *_ = self._database.query(self._state_of_table)
         if not has_table or (self._has_hnsw and not has_index):
             self._database.write(self._create)
+        *_, is_permitted, self._may_embed = self._database.query(self._state_of_table)
+        if not is_permitted:
+            return f"the user has no permission on the table {self._table}"
         return None
 
-    def _row(self, connection: Connection, name: str) -> Any:
-        return connection.execute(self._sql[name]).fetchone()
+    def _schemas(self, connection: Connection) -> Any:
+        return connection.execute(self._sql["schemas"]).fetchone()
+
+    def _state_of_table(self, connection: Connection) -> Any:
+        return connection.execute(self._sql["state_of_table"], {"table": self._table}).fetchone()
 
     def _create(self, connection: Connection) -> None:
-        connection.lock(f"embeddings {self._database.schema}")
-        connection.execute(self._sql["create_table"])
-        connection.execute(self._sql["create_item_index"])
-        if self._has_hnsw:
+        connection.lock(f"embeddings {self._table}")
+        has_table, has_index, *_ = self._state_of_table(connection)  # another process may have created them meanwhile
+        if not has_table:
+            connection.execute(self._sql["create_table"])
+            connection.execute(self._sql["create_item_index"])
+            connection.execute(self._sql["unmark"])
+        if self._has_hnsw and not has_index:
             connection.execute(self._sql[f"create_hnsw{self._suffix}"])
 
     def embed_others(self) -> None:
         """Embed the vectors that were stored without the extension, in the background."""
-        if self._database.query(lambda connection: self._has_left(connection)):
+        if self._may_embed and self._database.query(self._has_left):
             self._database.submit(self._embed_some)
 
     def _has_left(self, connection: Connection) -> bool:

@@ -33,7 +33,8 @@ from typing import Final, TypeVar
 
 from statewright.storage.database import Statement
 from statewright.storage.group_commit import RetryTransaction
-from statewright.storage.postgres.connection import ConnectionLost, PostgresError, Session
+from statewright.storage.postgres.connecting import ConnectionLost
+from statewright.storage.postgres.connection import PostgresError, Session
 
 T = TypeVar("T")
 PATIENCE: Final = 15.0
@@ -72,6 +73,10 @@ class SessionWriter:
         self._sql = sql
         self._is_closed = is_closed
         self.session: Session | None = None
+        self._lost_pid: int | None = None
+        """The server's process of a session that was lost, until it has been ended."""
+        self._is_down = False
+        """True if the server was not there after `PATIENCE`, until it is there again."""
         self._id: int | None = None
         """The id of the row; None if there is none, or if it has ended."""
         self._previous_id: int | None = None
@@ -80,7 +85,10 @@ class SessionWriter:
         """The number of the last transaction."""
 
     def begin(self) -> Session:
-        """Begin a transaction, and return its session. Raises ConnectionLost if there is none after `PATIENCE`."""
+        """Begin a transaction, and return its session.
+
+        Raises ConnectionFailed if there is none after `PATIENCE`; at once if that was so before.
+        """
         session = self._open_session()
         if self._id is None or self._number >= MAX_TRANSACTIONS:
             self._add_row(session)
@@ -88,12 +96,36 @@ class SessionWriter:
         return session
 
     def _open_session(self) -> Session:
-        if self.session is None:
-            self.session = self._connect()
-        elif self.session.has_ended():
-            self.session = None
-            self.session = connect_patiently(self._connect, self._is_closed)
+        if self.session is None or self.session.has_ended():
+            self._drop_session()
+            self.session = self._connect_patiently(self._connect_again)
         return self.session
+
+    def _drop_session(self) -> None:
+        if self.session is not None:
+            self.session, self._lost_pid = None, self.session.backend_pid
+
+    def _connect_again(self) -> Session:
+        """Open a session, and end the lost one on the server, which may not know that it was lost."""
+        session = self._connect()
+        if self._lost_pid is not None:
+            try:
+                session.begin()
+                session.execute(self._sql["terminate"], (self._lost_pid,))
+                session.commit()
+            except PostgresError:  # no permission
+                session.rollback()
+            self._lost_pid = None
+        return session
+
+    def _connect_patiently(self, connect: Callable[[], T]) -> T:
+        try:
+            result = connect() if self._is_down else connect_patiently(connect, self._is_closed)
+        except ConnectionLost:
+            self._is_down = True
+            raise
+        self._is_down = False
+        return result
 
     def _add_row(self, session: Session) -> None:
         previous = self._previous_id if self._id is None else self._id
@@ -138,15 +170,15 @@ class SessionWriter:
         """Return whether the last transaction was committed. Afterwards it will not be. Raises `lost` if unknown."""
 
         def end_writer() -> int | None:
-            session = self._connect()
-            self.session = session
+            self._drop_session()
+            session = self.session = self._connect_again()
             session.begin()
             row = session.execute(self._sql["end"], (self._id,)).fetchone()
             session.commit()
             return row[0] if row is not None else None
 
         try:
-            number = connect_patiently(end_writer, self._is_closed)
+            number = self._connect_patiently(end_writer)
         except (ConnectionLost, PostgresError, RetryTransaction):
             raise lost from None
         if number is None:

@@ -16,19 +16,11 @@ SELECT id, namespace FROM items
 WHERE until IS NULL OR until > :now
 ORDER BY id DESC;
 
--- vectors_over
--- Deletes the vectors of expired items.
-DELETE FROM vectors
-WHERE item IN (SELECT id FROM items WHERE until <= :now);
-
--- id
-SELECT id, created_at, until FROM items WHERE namespace = :namespace AND key = :key;
-
 -- delete
 DELETE FROM items WHERE id = ?;
 
 -- delete_over
-DELETE FROM items WHERE until <= :now;
+DELETE FROM items WHERE until <= :now RETURNING id;
 
 -- put_vectors
 INSERT INTO vectors VALUES (?, ?, ?);

@@ -7,6 +7,7 @@ prefix are a range in the order of texts, and `users.4.` is not a prefix of `use
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
@@ -71,35 +72,42 @@ class Items:
 
     def get(self, namespace: Namespace, key: str, *, refresh: bool) -> Item | None:
         item_key = item_key_of(namespace, key)
-        if item_key is None:
+        if item_key is None or not self._can_store(*item_key.values()):
             return None
         row = self._connection.execute(self._sql["item"], {**item_key, "now": self._now}).fetchone()
         return self._item(Item, row, refresh) if row is not None else None
 
     def put(self, item_key: ItemKey, value: bytes, *, vectors: Sequence[Vector], ttl: int | None) -> None:
         """Store an encoded value, which expires after `ttl` microseconds; None if it never expires."""
-        number, created_at, until = self._connection.execute(self._sql["id"], item_key).fetchone() or (None, None, None)
-        self._connection.execute(self._sql["delete_vectors"], (number,))
-        is_update = until is None or until > self._now
-        row = {
-            **item_key,
-            "created_at": created_at if is_update else None,
-            "now": self._now,
-            "ttl": ttl,
-            "value": value,
-        }
-        number = self._database.insert(self._connection, self._sql["put"], row)
+        number = 0
+        while not number:  # another process may insert the item after it was looked for here
+            number = self._replace(item_key, value, ttl)
         if vectors:
             packed = self._database.encode(pack_vectors(vectors))
             self._connection.execute(self._sql["put_vectors"], (number, len(vectors[0]), packed))
             if self._vector_search is not None:
                 self._vector_search.put(self._connection, number, vectors)
 
+    def _replace(self, item_key: ItemKey, value: bytes, ttl: int | None) -> int:
+        """Replace or insert an item without vectors, and return its number; 0 if another process has inserted it."""
+        replaced, created_at, until = self._connection.execute(self._sql["id"], item_key).fetchone() or (None,) * 3
+        self._connection.execute(self._sql["delete_vectors"], (replaced,))
+        is_update = until is None or until > self._now
+        row = {
+            **item_key,
+            "replaced": replaced,
+            "created_at": created_at if is_update else None,
+            "now": self._now,
+            "ttl": ttl,
+            "value": value,
+        }
+        return self._database.insert(self._connection, self._sql["put"], row)
+
     def delete(self, namespace: Namespace, key: str) -> None:
         item_key = item_key_of(namespace, key)
-        for number, *_ in (
-            self._connection.execute(self._sql["id"], item_key).fetchall() if item_key is not None else ()
-        ):
+        if item_key is None or not self._can_store(*item_key.values()):
+            return
+        for number, *_ in self._connection.execute(self._sql["id"], item_key).fetchall():
             self._connection.execute(self._sql["delete_vectors"], (number,))
             self._connection.execute(self._sql["delete"], (number,))
 
@@ -117,11 +125,16 @@ class Items:
 
         They are in order of similarity to `query`, or most recently updated first if `query` is None.
         """
-        if path_of(prefix) is None:
+        if path_of(prefix) is None or not self._can_store(*prefix):
             return []
         candidates = self._by_update(prefix) if query is None else self._by_similarity(prefix, query)
         rows = ((self._row(number), score) for number, score in candidates)
-        matching = ((row, score) for row, score in rows if not conditions or matches(self._value(row), conditions))
+        matching = (
+            (row, score)
+            for row, score in rows
+            # In a transaction that writes, an item may be gone that another process has updated or deleted meanwhile.
+            if row is not None and (not conditions or matches(self._value(row), conditions))
+        )
         bounds = cut_page(limit, offset)
         page = list(itertools.islice(matching, bounds.start, bounds.stop))
         return [self._item(SearchItem, row, refresh, score=score) for row, score in page]
@@ -131,7 +144,7 @@ class Items:
 
         If `max_depth` is not None, only the first `max_depth` labels of each are returned.
         """
-        if path_of(prefix) is None or path_of(suffix) is None:
+        if path_of(prefix) is None or path_of(suffix) is None or not self._can_store(*prefix):
             return []
         starts, ends = _pattern(prefix), re.compile(r"(?:\A|(?<=\.))" + _pattern(suffix).pattern + r"\Z")
         rows = self._connection.execute(self._sql["namespaces"], self._range(prefix))
@@ -140,11 +153,17 @@ class Items:
 
     def sweep(self) -> int:
         """Remove the expired items, and return their number."""
-        now = {"now": self._now}
-        self._connection.execute(self._sql["vectors_over"], now)
-        return self._connection.execute(self._sql["delete_over"], now).rowcount
+        # The items first: another process may refresh one that has expired until it is deleted.
+        numbers = [number for (number,) in self._connection.execute(self._sql["delete_over"], {"now": self._now})]
+        self._connection.execute(self._sql["delete_vectors_of"], (json.dumps(numbers),))
+        return len(numbers)
+
+    def _can_store(self, *texts: str) -> bool:
+        """Return False if no item of the database can have these names. Files may have items of earlier versions."""
+        return self._database.has_null_characters or not any("\0" in text for text in texts)
 
     def _row(self, number: int) -> Any:
+        """Return the row of an item; None if it is gone."""
         return self._connection.execute(self._sql["found"], {"id": number}).fetchone()
 
     def _by_update(self, prefix: Namespace) -> Iterator[tuple[int, None]]:

@@ -34,7 +34,7 @@ from statewright.store import (
     TimeToLive,
 )
 from statewright.store.filters import check_conditions
-from statewright.store.model import check_namespace
+from statewright.store.model import check_key, check_namespace
 from statewright.store.port import ConfiguredStore
 from statewright.store.vectors import Vector, embed_texts, require_index
 
@@ -251,7 +251,7 @@ class DatabaseStore(Backend[D], ConfiguredStore):
                 return _list_step(operation)
 
     def _put_step(self, operation: PutOp, value: Mapping[str, Any]) -> Step:
-        item_key = item_key_of(check_namespace(operation.namespace), operation.key)
+        item_key = item_key_of(check_namespace(operation.namespace), check_key(operation.key))
         if item_key is None:
             raise SerdeError(f"the item {operation.key!r} of {operation.namespace!r}", "its name is not valid Unicode")
         stored = self.database.encode(dict(value), "value")

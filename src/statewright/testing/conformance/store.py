@@ -119,8 +119,13 @@ class StoreConformance:
 
     def test_an_invalid_namespace_is_refused(self) -> None:
         store = self.make_store()
-        for namespace in ((), ("",), ("a.b",)):
+        for namespace in ((), ("",), ("a.b",), ("a\0",)):
             raises(InvalidUpdateError, lambda namespace=namespace: store.put(namespace, "k", {}))
+
+    def test_a_null_character_in_a_key_is_refused(self) -> None:
+        store = self.make_store()
+        raises(InvalidUpdateError, lambda: store.put(NAMES, "k\0", {}))
+        assert store.get(NAMES, "k\0") is None
 
     def test_a_refused_item_is_not_stored(self) -> None:
         store = self.make_store()
@@ -184,12 +189,16 @@ class StoreConformance:
         store = self.make_store()
         store.put(("a", "b"), "k", {})
         assert store.get(("a.b",), "k") is None
+        assert store.get(("a\0",), "k") is None
         assert store.get((), "k") is None
         assert store.search(("a.b",)) == []
         assert store.search(("a", "")) == []
+        assert store.search(("a\0",)) == []
         assert list(store.list_namespaces(prefix=("a.b",))) == []
+        assert list(store.list_namespaces(prefix=("a\0",))) == []
         assert list(store.list_namespaces(suffix=("a.b",))) == []
         store.delete(("a.b",), "k")
+        store.delete(("a\0",), "k")
         assert store.get(("a", "b"), "k") is not None
 
     def test_a_namespace_exists_while_it_contains_an_item(self) -> None:

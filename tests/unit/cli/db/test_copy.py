@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from tests.unit.cli.conftest import Command
 
 from statewright.checkpoint import LeaseRequest
 from statewright.futures import resolve
-from statewright.storage.open import open_database, open_saver, store_of
+from statewright.storage.open import ledger_of, open_database, open_saver, store_of
 
 
 @pytest.fixture(params=["file", "server"])
@@ -72,6 +74,19 @@ def test_a_source_in_use_is_copied_only_with_force(statewright: Command, source:
     refused = statewright("db", "copy", source, target)
     assert (refused.code, "runs advance threads ('a')" in refused.err, "--force" in refused.err) == (2, True, True)
     assert statewright("db", "copy", source, target, "--force").code == 0
+
+
+def test_force_is_not_recommended_for_a_target_that_is_locked(
+    statewright: Command, source: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_database("copy.db") as target:
+        store_of(target)
+        ledger_of(target)
+    monkeypatch.setattr("statewright.storage.sqlite.database.BUSY_TIMEOUT", 0.02)
+    with closing(sqlite3.connect(folder / "copy.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        refused = statewright("db", "copy", source, "copy.db")
+    assert (refused.code, "copy.db" in refused.err, "--force" in refused.err) == (1, True, False)
 
 
 def test_an_encrypted_database_is_copied_with_the_keys_of_both(

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from tests.unit.cli.conftest import Command
 
+from statewright.cli.workers import manage
 from statewright.futures import resolve
-from statewright.runs import Insert, Run, RunStatus, Worker
+from statewright.runs import Delete, Insert, Run, RunStatus, Worker, where
 from statewright.storage.sqlite import SqliteLedger
 
 NOW = datetime.now(UTC)
@@ -110,3 +111,19 @@ def test_wrong_limits_and_names_are_refused(folder: Path, statewright: Command) 
 def test_the_database_may_have_no_workers(folder: Path, statewright: Command) -> None:
     statewright("workspaces", "create", "sales")
     assert statewright("workers", "ls").out == "No workers are running. Start one with: statewright worker\n"
+
+
+def test_all_workers_are_drained_although_one_ends_meanwhile(
+    database: Path, statewright: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report_workers = manage._report_workers
+
+    async def report_before_one_ends(ledger: Any) -> Any:
+        reports = await report_workers(ledger)
+        resolve(ledger.write([Delete(Worker, where(id="wrk_a"))]))
+        return reports
+
+    with monkeypatch.context() as ending:
+        ending.setattr(manage, "_report_workers", report_before_one_ends)
+        assert statewright("workers", "drain", "--all").out == "wrk_b: asked to drain.\n"
+    assert statuses(statewright) == {"wrk_b": "draining", "wrk_c": "lost"}

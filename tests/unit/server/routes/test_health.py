@@ -12,8 +12,10 @@ from tests.unit.server.serving import LEAD, catalog, serving
 from statewright import START, StateGraph
 from statewright.checkpoint import InMemorySaver
 from statewright.errors import StorageFull, StorageUnavailable
+from statewright.futures import LightFuture
 from statewright.observe import Metrics
 from statewright.runs import DEFAULT_WORKSPACE, InMemoryLedger
+from statewright.server.context import server_context
 from statewright.server.routes import health
 from statewright.service import Catalog, Service
 
@@ -145,6 +147,46 @@ def test_metrics_are_served_for_prometheus():
             assert "statewright_sse_clients 0.0" in response.text
 
     asyncio.run(run())
+
+
+def test_a_server_answers_while_the_database_does_not_answer_its_metrics_and_its_health(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """The metrics that a server reads from its ledger wait for it as those of `statewright serve` do."""
+    may_answer = threading.Event()
+    reads: list[str] = []
+
+    class SilentLedger(InMemoryLedger):
+        def find(self, *args, **options):
+            return LightFuture() if reads else super().find(*args, **options)
+
+    def count_runs() -> dict[str, int]:
+        reads.append("runs")
+        may_answer.wait(SECONDS)
+        return {"completed": 3}
+
+    async def run() -> None:
+        metrics = Metrics()
+        metrics.count_runs_by(count_runs)
+        ledger = SilentLedger()
+        monkeypatch.setattr(server_context, "READ_TIMEOUT", 0.05)
+        async with serving(metrics=metrics, service=Service(catalog(), ledger=ledger, saver=InMemorySaver())) as api:
+            for _ in range(3):
+                response = await api.call("GET", "/metrics")
+                assert (response.status_code, response.json()["error"]["code"]) == (503, "UNAVAILABLE")
+            assert reads == ["runs"]
+            assert (await api.call("GET", "/ready")).status_code == 200
+            response = await api.call("GET", "/health")
+            assert (response.status_code, response.json()["checks"]["database"]) == (503, "failing")
+            monkeypatch.setattr(api.app.state.context.metrics_page, "_timeout", SECONDS)
+            may_answer.set()
+            assert 'statewright_runs{status="completed"} 3.0' in (await api.call("GET", "/metrics")).text
+            reads.clear()
+
+    try:
+        asyncio.run(run())
+    finally:
+        may_answer.set()
 
 
 class FullLedger(InMemoryLedger):

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.server.serving import ADMIN_TOKEN, BROKEN, LEAD, PAYMENT, catalog, serving
 
 from statewright.async_futures import aresolve
-from statewright.runs import DEFAULT_WORKSPACE, Change, Insert, Run, RunStatus, Update, Worker, where
+from statewright.runs import DEFAULT_WORKSPACE, Change, Delete, Insert, Queue, Run, RunStatus, Update, Worker, where
 from statewright.service import Service, ServiceSettings
 from statewright.service.access import create_key
 
@@ -68,6 +68,38 @@ def test_a_worker_is_asked_to_drain():
             assert (drained["id"], drained["status"]) == (entry["id"], "draining")
             problem = await api.post("/workers/wrk_none/drain", None, 404)
             assert entry["id"] in problem["message"]
+
+    asyncio.run(run())
+
+
+class VanishingRecords:
+    """A ledger whose records of workers and queues are deleted by another process after each write."""
+
+    def __init__(self, ledger: Any) -> None:
+        self._ledger = ledger
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def write(self, changes: Sequence[Change]) -> None:
+        self._ledger.write(changes)
+        if any(isinstance(change, Update) or isinstance(getattr(change, "record", None), Queue) for change in changes):
+            self._ledger.write([Delete(Worker, where(id="wrk_a")), Delete(Queue, ())])
+
+
+def test_a_worker_or_queue_that_is_removed_meanwhile_is_no_failure():
+    async def run() -> None:
+        async with serving(service=http_only()) as api:
+            service = api.service
+            await write(service, worker(service, "wrk_a", 60))
+            vanishing: Any = VanishingRecords(service.context.ledger)
+            service.context.ledger = vanishing
+            problem = await api.post("/workers/wrk_a/drain", None, 404)
+            assert "wrk_a" in problem["message"]
+            limits = {"maxRunning": 2, "startsPerMinute": 60}
+            answer = await api.call("PUT", "/queues/gpu", json=limits)
+            queue = answer.json()["data"]
+            assert (queue["name"], queue["maxRunning"], queue["depth"], queue["dead"]) == ("gpu", 2, 0, 0)
 
     asyncio.run(run())
 

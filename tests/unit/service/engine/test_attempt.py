@@ -14,7 +14,7 @@ import pytest
 from statewright import END, START, RetryPolicy, StateGraph, interrupt, wait_for_event
 from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer, LeaseRequest
-from statewright.errors import NotFound, Problem, WorkflowError
+from statewright.errors import NotFound, Problem, SerdeError, StorageLocked, WorkflowError
 from statewright.futures import is_future
 from statewright.runs import Approval, Insert, Ledger, Run, RunStatus, Signal, StepRun, Wait, where
 from statewright.service.catalog.catalog import Catalog
@@ -167,6 +167,45 @@ async def test_a_run_whose_graph_cannot_be_compiled_fails(bench: AttemptBench) -
     await bench.attempt().advance()
     run = await bench.find_run()
     assert (run.status, run.error["message"]) == (RunStatus.FAILED, "ValueError: no such module")
+
+
+class UnreadableRecords:
+    """A saver or a ledger in which one kind of read fails."""
+
+    def __init__(self, inner: Any, read: str, error: Exception) -> None:
+        self._inner, self._read, self._error = inner, read, error
+
+    def __getattr__(self, name: str) -> Any:
+        return self._fail if name == self._read else getattr(self._inner, name)
+
+    def for_workspace(self, workspace_id: str) -> Any:
+        return UnreadableRecords(self._inner.for_workspace(workspace_id), self._read, self._error)
+
+    def _fail(self, *args: Any, **options: Any) -> Any:
+        raise self._error
+
+
+@pytest.mark.parametrize("read", ["saver.load", "ledger.find"])
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (SerdeError("State.foo", "there is no class Foo"), RunStatus.FAILED),
+        (ValueError("bad"), RunStatus.FAILED),
+        (StorageLocked("locked"), RunStatus.RUNNING),
+    ],
+)
+async def test_a_run_that_cannot_be_read_fails_unless_the_storage_is_unavailable(
+    bench: AttemptBench, read: str, error: Exception, status: RunStatus
+) -> None:
+    bench.run.begun, bench.run.status = True, RunStatus.RUNNING
+    await bench.insert_run()
+    ledger = bench.ledger
+    storage, method = read.split(".")
+    setattr(bench, storage, UnreadableRecords(getattr(bench, storage), method, error))
+    await bench.attempt().advance()
+    run: Any = await aresolve(ledger.get(Run, bench.run.id))
+    assert (run.claim, run.status, run.due_at is None) == (None, status, status is RunStatus.FAILED)
+    assert (str(error) in str(run.error)) is (status is RunStatus.FAILED)
 
 
 async def test_a_late_run_fails_without_another_step(bench: AttemptBench) -> None:

@@ -153,6 +153,25 @@ async def test_a_child_that_is_not_awaited_may_use_the_thread_of_its_parent(
     assert (child.thread_id, child.on_busy, child.parent_waits) == ("mine", "enqueue", False)
 
 
+@pytest.mark.parametrize(
+    ("waits", "is_refused"), [((True, True), True), ((False, True), False), ((True, False), False)]
+)
+async def test_a_child_may_not_use_the_thread_of_any_run_that_waits_for_it(
+    context: ServiceContext, new_run: Callable[..., Run], waits: tuple[bool, bool], is_refused: bool
+) -> None:
+    top = new_run(thread_id="top", status=RunStatus.WAITING)
+    middle = new_run(parent_id=top.id, parent_waits=waits[0], status=RunStatus.WAITING)
+    await context.write([Insert(top), Insert(middle)])
+    parent = await create_parent(context, new_run(parent_id=middle.id, parent_waits=waits[1]))
+    if is_refused:
+        with pytest.raises(InvalidRequest, match=f"'top', which run {top.id}"):
+            parent.start("run_k", awaited=True, thread_id="top")
+    else:
+        parent.start("run_k", awaited=True, thread_id="top")
+    parent.start("run_other", awaited=True, thread_id="free")
+    assert len(inserted(parent.save_result())) == (1 if is_refused else 2)
+
+
 def earlier_report(run: Run, child: Run, n: int) -> Signal:
     """Return a report of the end of a child which its parent has not handled."""
     return Signal(

@@ -376,6 +376,82 @@ async def test_a_worker_that_is_asked_to_drain_releases_its_runs_and_claims_no_m
         assert (bench.worker.has_free_capacity, bench.worker.is_full) == (False, True)
 
 
+async def test_a_run_that_is_started_while_the_worker_accepts_a_drain_request_is_released(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = RecordingClock()
+    async with run_worker(ledger, clock, poll_interval=60) as bench:
+        reservations = [bench.worker.reserve() for _ in range(3)]
+        await aresolve(ledger.write([Update(Worker, bench.worker.id, {"draining": True})]))
+        await clock.wait_for_heartbeat()
+        assert bench.worker.drain_request.done()
+        for reservation in reservations:
+            assert reservation is not None
+            run = claimed(new_run(), bench.worker.id)
+            await aresolve(ledger.write([Insert(run)]))
+            bench.worker.settle(reservation, run)
+            for _ in range(1000):
+                [released] = await bench.find(Run, id=run.id)
+                if released.claim is None:
+                    break
+                await asyncio.sleep(0.005)
+            assert (released.claim, released.status, bench.attempts) == (None, RunStatus.PENDING, [])
+            assert released.due_at is not None
+
+
+async def test_a_run_that_is_being_claimed_while_the_worker_accepts_a_drain_request_is_released(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    class DrainingLedger(FailingReadsLedger):
+        """A ledger in which a drain request is accepted while a claim is in flight."""
+
+        def claim(self, *args: Any, **served: Any) -> Any:
+            runs = self._ledger.claim(*args, **served)
+            bench.worker._accept_drain_request()
+            return runs
+
+    clock = RecordingClock()
+    run = new_run(due_at=clock.now())
+    await aresolve(ledger.write([Insert(run)]))
+    draining: Any = DrainingLedger(ledger)
+    bench = WorkerBench(draining, clock)
+    work = asyncio.create_task(bench.worker.work())
+    await wait_until(lambda: len(bench.attempts) == 1 and not bench.worker.active_runs)
+    assert bench.attempts[0].released
+    await bench.worker.drain(1)
+    await work
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "is_left"),
+    [
+        (["default"], [["gpu"]], False),
+        (None, [["gpu"]], False),
+        (["default", "gpu"], [["gpu"]], False),
+        (["gpu"], [["gpu", "slow"]], True),
+        (["default", "gpu"], [["gpu"], ["default"]], True),
+        (["default"], [None], True),
+        (None, [["gpu"], None], True),
+    ],
+)
+async def test_a_version_is_left_to_workers_that_serve_it_in_all_queues_of_this_one(
+    ledger: Ledger, new_run: Callable[..., Run], own: Any, others: list[Any], is_left: bool
+) -> None:
+    clock = RecordingClock()
+    workers = [
+        replace(worker(f"wrk_{n}", clock, seconds=60), versions=["def_1"], queues=queues)
+        for n, queues in enumerate(others)
+    ]
+    queue = own[0] if own is not None else "default"
+    runs = [new_run(id=f"run_{n}", definition_id=f"def_{n}", queue=queue, due_at=clock.now()) for n in (1, 2)]
+    await aresolve(ledger.write([*map(Insert, [*workers, *runs])]))
+    async with run_worker(ledger, clock, queues=own) as bench:
+        bench.may_end.set()
+        await bench.wait_for_attempts(1 if is_left else 2)
+        await clock.wait_for_heartbeat()
+        assert ("run_1" in {attempt.run_id for attempt in bench.attempts}) is not is_left
+
+
 async def test_a_worker_leaves_versions_that_it_does_not_serve_to_live_workers_that_do(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:

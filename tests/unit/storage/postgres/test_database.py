@@ -22,10 +22,10 @@ from statewright.errors import (
     WrongEncryptionKey,
 )
 from statewright.futures import resolve
-from statewright.runs import Insert
+from statewright.runs import Insert, Queue
 from statewright.runs.bell import Ring
 from statewright.storage.database import Statement
-from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver
+from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver, PostgresStore
 from statewright.storage.postgres.bell import PostgresBell
 from statewright.storage.postgres.connection import parse
 from statewright.storage.postgres.writer import MAX_ATTEMPTS
@@ -80,6 +80,18 @@ def test_the_schema_of_a_newer_version_is_refused() -> None:
     execute(shared_url(), "UPDATE newer.statewright_schema SET version = 99")
     with pytest.raises(NewerFormat, match=r"\(schema newer\).* has format 99"):
         open_schema("newer")
+
+
+def test_a_migration_replaces_the_functions_of_claims() -> None:
+    new_schema_url("older")
+    open_schema("older").close()
+    older = "CREATE OR REPLACE FUNCTION older.tokens_of(p_queue older.queues, p_now BIGINT) RETURNS DOUBLE PRECISION"
+    execute(shared_url(), f"{older} LANGUAGE sql AS 'SELECT 0.0::DOUBLE PRECISION'")
+    execute(shared_url(), "UPDATE older.statewright_schema SET version = 3")
+    with open_schema("older", trusts_clocks=True) as database:
+        ledger = PostgresLedger(database)
+        ledger.write([Insert(Queue(id="q", starts_per_minute=60)), Insert(run("r1", queue="q", due_at=NOW))])
+        assert [claimed.id for claimed in resolve(ledger.claim("w", NOW, 10))] == ["r1"]
 
 
 def test_a_wrong_key_is_refused() -> None:
@@ -264,6 +276,16 @@ def test_a_null_character_in_a_name_is_refused() -> None:
 
 
 # -- errors of the surroundings
+
+
+def test_the_encoding_in_an_address_does_not_change_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = new_schema_url("encoded")
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    for name, address in (("ü", f"{url}&client_encoding=LATIN1"), ("日本", url)):
+        with PostgresStore(address) as store:
+            store.put(("names",), name, {})
+    keys = execute(shared_url(), "SELECT encode(convert_to(key, 'UTF8'), 'hex') FROM encoded.items ORDER BY id")
+    assert [bytes.fromhex(key).decode() for (key,) in keys] == ["ü", "日本"]
 
 
 def test_an_isolation_level_of_the_user_does_not_weaken_the_guards() -> None:

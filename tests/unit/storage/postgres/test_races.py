@@ -29,6 +29,7 @@ from statewright.runs import (
     Absent,
     Advance,
     Among,
+    Change,
     Condition,
     Insert,
     Queue,
@@ -40,6 +41,7 @@ from statewright.runs import (
     Workspace,
     where,
 )
+from statewright.storage.database import Connection
 from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver
 from statewright.storage.postgres.connection import Session
 from statewright.testing.conformance.checkpointer.samples import commit_after
@@ -179,6 +181,39 @@ def test_concurrent_claims_share_the_runs_and_keep_the_limit_of_a_workspace(data
     assert resolve(ledgers[0].count(Run, [*where(workspace_id="w2"), Condition("claim", "!=", None)])) == 3
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        Update(Run, "started", {"claim": None, "worker_id": None, "due_at": NOW}),  # returns its token
+        Update(Queue, "narrow", {"max_running": 2, "starts_per_minute": 60}),
+    ],
+)
+def test_a_claim_keeps_the_limits_of_a_queue_that_another_transaction_is_changing(
+    databases: list[PostgresDatabase], change: Change
+) -> None:
+    ledgers = [PostgresLedger(database) for database in databases]
+    begun = {"queue": "narrow", "due_at": NOW, "status": RunStatus.WAITING, "begun": True}
+    ledgers[0].write(
+        [
+            Insert(Queue(id="narrow", max_running=2, starts_per_minute=60, tokens=0, filled_at=NOW)),
+            Insert(run("started", queue="narrow", claim="c", worker_id="w")),
+            *(Insert(run(f"new {n}", queue="narrow", due_at=NOW)) for n in range(3)),
+            *(Insert(run(f"begun {n}", **begun)) for n in range(3)),
+            Insert(run("other", due_at=NOW)),
+        ]
+    )
+    job = ledgers[0].job([change])
+    claimed: list[Run] = []
+
+    def write_while_others_claim(connection: Connection) -> None:
+        job(connection)
+        connection.execute("SELECT 1")  # the change was made, and is not committed
+        claimed.extend(resolve(ledgers[1].claim("w2", NOW, 10)))
+
+    databases[0].write(write_while_others_claim)
+    assert [record.id for record in claimed] == ["begun 0", "other"]
+
+
 class Workload:
     """Runs of all kinds that have to wait, written and advanced by several workers with a database each."""
 
@@ -196,7 +231,8 @@ class Workload:
         self._ledgers[0].write(
             [
                 Insert(Workspace(id="w2", slug="w2", max_running=2, created_at=NOW)),
-                Insert(Queue(id="narrow", max_running=2)),
+                # Each claim of a run that has not begun takes one of the tokens, and its release returns it.
+                Insert(Queue(id="narrow", max_running=2, starts_per_minute=600_000, tokens=10_000)),
             ]
         )
 

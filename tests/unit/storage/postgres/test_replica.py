@@ -164,3 +164,12 @@ def test_reads_on_a_replica_fail_like_those_on_the_primary(database: PostgresDat
     database.close()
     with pytest.raises(StorageUnavailable):
         resolve(reader.history("t"))
+
+
+def test_a_database_with_several_hosts_is_opened_on_the_one_that_accepts_writes(
+    primary: Server, standby: Server, database: PostgresDatabase
+) -> None:
+    hosts = f"host=127.0.0.1,127.0.0.1 port={standby.port},{primary.port} user=postgres dbname=postgres"
+    with PostgresDatabase(f"{hosts} target_session_attrs=read-write", schema="replicated") as other:
+        resolve(PostgresSaver(other).commit(commit_after(None)))
+    assert resolve(PostgresSaver(database).load("thread")) is not None

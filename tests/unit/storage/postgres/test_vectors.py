@@ -32,6 +32,19 @@ def index_of(dims: int, **options: Any) -> Index:
     return Index(dims=dims, embed=embed(dims), fields=("text", "parts[*]"), **options)
 
 
+def new_database(name: str, *, roles: Sequence[str] = ()) -> str:
+    """Create a database without the extension, and users. Return its address for the superuser."""
+    server = shared_server()
+    execute(
+        server.url,
+        "SET client_min_messages TO warning",
+        f"DROP DATABASE IF EXISTS {name}",
+        f"CREATE DATABASE {name}",
+        *(statement for role in roles for statement in (f"DROP ROLE IF EXISTS {role}", f"CREATE ROLE {role} LOGIN")),
+    )
+    return server.url_of(name)
+
+
 def fill(*stores: Any, count: int = 150) -> None:
     """Put the same items into stores: of several namespaces, some of several parts, some equal, some put twice."""
     generator = random.Random(1)
@@ -93,16 +106,7 @@ def test_an_hnsw_index_is_used_and_finds_the_nearest_item_of_a_namespace(dims: i
 def test_without_permission_vectors_are_compared_in_the_process_until_the_extension_is_there(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    server = shared_server()
-    execute(
-        server.url,
-        "SET client_min_messages TO warning",
-        "DROP DATABASE IF EXISTS without_vectors",
-        "CREATE DATABASE without_vectors",
-        "DROP ROLE IF EXISTS modest",
-        "CREATE ROLE modest LOGIN",
-    )
-    own = server.url_of("without_vectors")
+    own = new_database("without_vectors", roles=("modest",))
     execute(own, "CREATE SCHEMA work AUTHORIZATION modest")
     url = own.replace("postgres@", "modest@")
     file = SqliteStore(tmp_path / "store.db", index=index_of(8))
@@ -125,6 +129,85 @@ def test_without_permission_vectors_are_compared_in_the_process_until_the_extens
         while execute(own, "SELECT count(*) FROM work.vectors WHERE NOT embedded")[0][0]:
             database.write(lambda connection: None)
         assert answers(third) == answers(file)
+
+
+def test_schemas_of_one_database_do_not_share_vectors(tmp_path: Path) -> None:
+    url = new_database("shared_by_schemas")
+    with PostgresDatabase(url) as public, PostgresDatabase(url, schema="other") as other:
+        ours = PostgresStore(public, index=index_of(8, method="hnsw"))
+        ours.put(("users", "u2"), "ours", {"text": "text 3"})
+        file = SqliteStore(tmp_path / "store.db", index=index_of(8))
+        theirs = PostgresStore(other, index=index_of(8, method="hnsw"))
+        fill(file, theirs, count=40)
+        assert ours._vector_search is not None is not theirs._vector_search
+        assert answers(theirs) == answers(file)
+        assert [item.key for item in ours.search((), query="text 3")] == ["ours"]
+    indexes = execute(url, "SELECT schemaname FROM pg_indexes WHERE indexname = 'embeddings_8_hnsw' ORDER BY 1")
+    assert indexes == [("other",), ("public",)]
+
+
+def test_the_extension_is_used_in_whatever_schema_it_is(tmp_path: Path) -> None:
+    url = new_database("extension_elsewhere")
+    execute(url, "CREATE SCHEMA extensions", "CREATE EXTENSION vector SCHEMA extensions")
+    file = SqliteStore(tmp_path / "store.db", index=index_of(8))
+    with PostgresDatabase(url, schema="work") as database:
+        store = PostgresStore(database, index=index_of(8, method="hnsw"))
+        assert store._vector_search is not None
+        fill(file, store, count=40)
+        assert answers(store) == answers(file)
+
+
+def test_items_that_were_restored_without_their_embeddings_are_found() -> None:
+    url = new_database("restored")
+    with PostgresDatabase(url, schema="work") as database:
+        PostgresStore(database, index=index_of(8)).put(("a",), "k", {"text": "x"})
+    execute(url, "DROP TABLE work.embeddings_8")  # what a restore omits if the extension does not exist yet
+    with PostgresDatabase(url, schema="work") as database:
+        store = PostgresStore(database, index=index_of(8))
+        assert store._vector_search is not None
+        assert [item.key for item in store.search(("a",), query="x")] == ["k"]
+
+
+def test_users_without_permission_on_the_embeddings_of_others_compare_vectors_in_the_process(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    url = new_database("with_grants", roles=("keeper", "user_of_all", "viewer_of_all"))
+    execute(url, "CREATE EXTENSION vector", "CREATE SCHEMA work AUTHORIZATION keeper")
+    urls = {name: url.replace("postgres@", f"{name}@") for name in ("keeper", "user_of_all", "viewer_of_all")}
+    with PostgresDatabase(urls["keeper"], schema="work") as database:
+        execute(
+            urls["keeper"],
+            "GRANT USAGE ON SCHEMA work TO user_of_all, viewer_of_all",
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA work TO user_of_all",
+            "GRANT SELECT ON ALL TABLES IN SCHEMA work TO viewer_of_all",
+        )
+        owned = PostgresStore(database, index=index_of(8))
+        owned.put(("a",), "k", {"text": "x"})
+    for statements, is_used in (
+        ([], False),
+        (["GRANT SELECT ON work.embeddings_8 TO user_of_all"], False),
+        (["GRANT INSERT ON work.embeddings_8 TO user_of_all"], True),
+    ):
+        execute(urls["keeper"], *statements or ["SELECT 1"])
+        with (
+            caplog.at_level(logging.INFO, LOGGER),
+            PostgresDatabase(urls["user_of_all"], schema="work") as database,
+        ):
+            store = PostgresStore(database, index=index_of(8))
+            assert (store._vector_search is not None) == is_used
+            store.put(("a",), "k", {"text": "x"})
+            store.put(("a",), "other", {"text": "y"})
+            assert {item.key for item in store.search(("a",), query="x")} == {"k", "other"}
+    assert ["no permission on the table work.embeddings_8" in record.getMessage() for record in caplog.records] == [
+        True,
+        True,
+    ]
+    for statement in ("SELECT 1", "GRANT SELECT ON work.embeddings_8 TO viewer_of_all"):
+        execute(urls["keeper"], statement)
+        with PostgresDatabase(urls["viewer_of_all"], schema="work") as database:
+            viewer = PostgresStore(database, index=index_of(8))
+            assert (viewer._vector_search is not None) == (statement != "SELECT 1")
+            assert viewer.search(("a",), query="x")[0].key == "k"
 
 
 def test_vectors_of_an_encrypted_database_are_not_given_to_the_server(

@@ -1,7 +1,8 @@
 -- Claims of runs by workers, and the triggers that let a run be next again which had been held back.
 -- `storage/ledger/claim.py` explains the approach, and does the same for SQLite.
+-- A migration replaces all of them: the parameters of functions that claims call must stay as they are.
 
-CREATE FUNCTION release_held_runs() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION release_held_runs() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE workflow_runs SET held_by = NULL WHERE held_by = OLD.id;
     UPDATE workflow_runs SET held_by = NULL WHERE number = (
@@ -25,36 +26,36 @@ BEGIN
 END $$;
 
 -- A claim that sets `claim` and `due_at` releases nothing, and neither does a run that begins.
-CREATE TRIGGER released_by_update AFTER UPDATE OF claim, status, due_at ON workflow_runs FOR EACH ROW WHEN (
+CREATE OR REPLACE TRIGGER released_by_update AFTER UPDATE OF claim, status, due_at ON workflow_runs FOR EACH ROW WHEN (
     NEW.claim IS NULL AND (OLD.claim IS NOT NULL OR OLD.due_at IS DISTINCT FROM NEW.due_at)
     OR OLD.status <> NEW.status AND NOT (OLD.status = 'pending' AND NEW.status = 'running')
 ) EXECUTE FUNCTION release_held_runs();
 
-CREATE TRIGGER released_by_delete AFTER DELETE ON workflow_runs FOR EACH ROW EXECUTE FUNCTION release_held_runs();
+CREATE OR REPLACE TRIGGER released_by_delete AFTER DELETE ON workflow_runs FOR EACH ROW EXECUTE FUNCTION release_held_runs();
 
 -- A run that has changed itself is considered again.
-CREATE FUNCTION release_run() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION release_run() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     NEW.held_by := NULL;
     RETURN NEW;
 END $$;
 
-CREATE TRIGGER released_by_change BEFORE UPDATE OF status, due_at, concurrency_key, concurrency_limit ON workflow_runs
+CREATE OR REPLACE TRIGGER released_by_change BEFORE UPDATE OF status, due_at, concurrency_key, concurrency_limit ON workflow_runs
 FOR EACH ROW WHEN (OLD.held_by IS NOT NULL) EXECUTE FUNCTION release_run();
 
 -- A start that did not take place gives its token back.
-CREATE FUNCTION return_token() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION return_token() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE queues SET tokens = tokens + 1 WHERE id = OLD.queue AND starts_per_minute IS NOT NULL;
     RETURN NULL;
 END $$;
 
-CREATE TRIGGER token_returned AFTER UPDATE OF claim ON workflow_runs FOR EACH ROW
+CREATE OR REPLACE TRIGGER token_returned AFTER UPDATE OF claim ON workflow_runs FOR EACH ROW
 WHEN (OLD.claim IS NOT NULL AND NEW.claim IS NULL AND NEW.begun = 0 AND NEW.status = 'pending')
 EXECUTE FUNCTION return_token();
 
 -- Returns a run that precedes a run on its thread or in its sequence: the last one, if several are pending.
-CREATE FUNCTION run_ahead(p_run workflow_runs) RETURNS TEXT LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION run_ahead(p_run workflow_runs) RETURNS TEXT LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_id TEXT;
     v_number BIGINT;
@@ -96,7 +97,7 @@ END $$;
 -- Locks a run that precedes another one, unless it is being changed, or does not precede it any more, and returns
 -- whether it did. The lock lets it end only when it is known that the other one waits for it. Nothing waits for the lock,
 -- since its holder may be frozen.
-CREATE FUNCTION lock_run_ahead(p_ahead TEXT, p_run workflow_runs) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION lock_run_ahead(p_ahead TEXT, p_run workflow_runs) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM FROM workflow_runs
     WHERE id = p_ahead AND status NOT IN ('completed', 'failed', 'cancelled')
@@ -106,7 +107,7 @@ BEGIN
 END $$;
 
 -- Holds a new run back at once if it has to wait. A workspace or key that has held runs was full a moment ago.
-CREATE FUNCTION hold_new_run() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION hold_new_run() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 DECLARE
     v_ahead TEXT := run_ahead(NEW);
 BEGIN
@@ -127,11 +128,11 @@ BEGIN
     RETURN NEW;
 END $$;
 
-CREATE TRIGGER held_by_insert BEFORE INSERT ON workflow_runs FOR EACH ROW
+CREATE OR REPLACE TRIGGER held_by_insert BEFORE INSERT ON workflow_runs FOR EACH ROW
 WHEN (NEW.due_at IS NOT NULL AND NEW.claim IS NULL) EXECUTE FUNCTION hold_new_run();
 
 -- Holds a run back if the limit of its workspace, or of its concurrency key, has been reached, and returns whether it has.
-CREATE FUNCTION hold_if_full(p_number BIGINT, p_workspace TEXT, p_key TEXT, p_limit BIGINT) RETURNS BOOLEAN
+CREATE OR REPLACE FUNCTION hold_if_full(p_number BIGINT, p_workspace TEXT, p_key TEXT, p_limit BIGINT) RETURNS BOOLEAN
 LANGUAGE plpgsql AS $$
 BEGIN
     IF p_limit IS NULL OR claimed_runs(p_workspace, p_key) < p_limit THEN
@@ -143,7 +144,7 @@ BEGIN
 END $$;
 
 -- Returns the number of claimed runs of a workspace, or of those that have a concurrency key.
-CREATE FUNCTION claimed_runs(p_workspace TEXT, p_key TEXT) RETURNS BIGINT LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION claimed_runs(p_workspace TEXT, p_key TEXT) RETURNS BIGINT LANGUAGE plpgsql AS $$
 BEGIN
     IF p_key IS NULL THEN
         RETURN (SELECT count(*) FROM workflow_runs WHERE workspace_id = p_workspace AND claim IS NOT NULL);
@@ -156,7 +157,7 @@ END $$;
 
 -- Lets the first runs of each workspace and key that is not full any more be next again, those that a worker serves.
 -- Returns the number of these runs.
-CREATE FUNCTION release_from_limits(p_count BIGINT, p_queues TEXT[], p_versions TEXT[]) RETURNS BIGINT
+CREATE OR REPLACE FUNCTION release_from_limits(p_count BIGINT, p_queues TEXT[], p_versions TEXT[]) RETURNS BIGINT
 LANGUAGE plpgsql AS $$
 DECLARE
     v_workspace TEXT;
@@ -209,7 +210,7 @@ END $$;
 
 -- Returns the queues, the versions of graphs and the priorities that have unclaimed runs which nothing holds back, of
 -- those that have begun and of others: each with one search of the index, however many runs it has.
-CREATE FUNCTION due_groups() RETURNS TABLE (queue TEXT, graph_version TEXT, priority BIGINT, begun BIGINT)
+CREATE OR REPLACE FUNCTION due_groups() RETURNS TABLE (queue TEXT, graph_version TEXT, priority BIGINT, begun BIGINT)
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     queue := '';
@@ -226,11 +227,14 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns how many starts a queue permits now: a token is added for each, and at most those of a second are kept.
-CREATE FUNCTION tokens_of(p_queue queues, p_now BIGINT) RETURNS DOUBLE PRECISION LANGUAGE sql IMMUTABLE AS $$
+-- Returns how many starts a queue permits now: see `Queue.tokens_at`, which has the same rules. `greatest` ignores NULL.
+CREATE OR REPLACE FUNCTION tokens_of(p_queue queues, p_now BIGINT) RETURNS DOUBLE PRECISION LANGUAGE sql IMMUTABLE AS $$
     SELECT least(
         greatest(1, p_queue.starts_per_minute / 60.0),
-        p_queue.tokens + greatest(0, p_now - coalesce(p_queue.filled_at, 0)) * p_queue.starts_per_minute / 60000000.0
+        p_queue.tokens + (p_queue.starts_per_minute / 60000000.0) * CASE
+            WHEN p_queue.filled_at > p_now + 60000000 THEN 60000000  -- the clock was set back
+            ELSE greatest(0, p_now - p_queue.filled_at)
+        END
     )
 $$;
 
@@ -238,7 +242,7 @@ $$;
 -- `p_queues` are the queues that the worker serves, or NULL for all, and `p_versions` the versions of graphs that it does not.
 -- The caller excludes other claims by a lock. After many runs that have to wait, a claim ends early, so that others can
 -- claim meanwhile.
-CREATE FUNCTION claim_runs(
+CREATE OR REPLACE FUNCTION claim_runs(
     p_worker TEXT, p_claims TEXT[], p_now BIGINT, p_queues TEXT[], p_versions TEXT[]
 ) RETURNS SETOF workflow_runs LANGUAGE plpgsql AS $$
 DECLARE
@@ -253,7 +257,6 @@ DECLARE
     v_queue queues%ROWTYPE;
     v_ahead TEXT;
     v_max BIGINT;
-    v_tokens DOUBLE PRECISION;
     v_examined INTEGER := 0;
 BEGIN
     WHILE v_count < v_limit LOOP
@@ -301,7 +304,7 @@ BEGIN
             CONTINUE WHEN hold_if_full(v_number, v_run.workspace_id, NULL, v_max);
             CONTINUE WHEN v_run.concurrency_key IS NOT NULL
                 AND hold_if_full(v_number, v_run.workspace_id, v_run.concurrency_key, v_run.concurrency_limit);
-            SELECT * INTO v_queue FROM queues WHERE id = v_run.queue FOR UPDATE SKIP LOCKED;
+            SELECT * INTO v_queue FROM queues WHERE id = v_run.queue;
             IF v_queue.max_running <= (
                 SELECT count(*) FROM workflow_runs WHERE queue = v_run.queue AND claim IS NOT NULL
             ) THEN
@@ -309,12 +312,16 @@ BEGIN
                 CONTINUE;
             END IF;
             IF v_run.begun = 0 AND v_queue.starts_per_minute IS NOT NULL THEN
-                v_tokens := tokens_of(v_queue, p_now);
-                IF v_tokens < 1 THEN
+                -- A queue that another transaction is changing starts no runs in this claim. To wait for the lock would
+                -- stop all claims if its holder is frozen.
+                SELECT * INTO v_queue FROM queues WHERE id = v_run.queue FOR UPDATE SKIP LOCKED;
+                IF NOT FOUND OR tokens_of(v_queue, p_now) < 1 THEN
                     v_spent := v_spent || v_run.queue;
                     CONTINUE;
                 END IF;
-                UPDATE queues SET tokens = v_tokens - 1, filled_at = p_now WHERE id = v_run.queue;
+                UPDATE queues SET tokens = tokens_of(v_queue, p_now) - 1,
+                    filled_at = CASE WHEN filled_at BETWEEN p_now AND p_now + 60000000 THEN filled_at ELSE p_now END
+                WHERE id = v_run.queue;
             END IF;
             v_count := v_count + 1;
             UPDATE workflow_runs SET claim = p_claims[v_count], worker_id = p_worker, due_at = NULL,
@@ -327,7 +334,7 @@ BEGIN
 END $$;
 
 -- Returns the earliest time at which a run may be claimed by a worker that serves these queues, and not these versions.
-CREATE FUNCTION next_due(p_queues TEXT[], p_versions TEXT[]) RETURNS BIGINT LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION next_due(p_queues TEXT[], p_versions TEXT[]) RETURNS BIGINT LANGUAGE sql STABLE AS $$
     SELECT min(first.due_at) FROM due_groups() AS due_group
     CROSS JOIN LATERAL (
         SELECT due_at FROM workflow_runs

@@ -1,36 +1,51 @@
--- Statements of vectors.py, each after its name. DIMS stands for the number of dimensions.
+-- Statements of vectors.py, each after its name. DIMS stands for the number of dimensions, TABLES for the schema of the
+-- tables, and PGVECTOR for the schema of the extension. Both are named, because the search path may have other schemas
+-- with tables of Statewright, and need not have that of the extension.
 
--- is_available
--- Whether the type exists in the search path, and whether the extension could be created.
-SELECT to_regtype('vector') IS NOT NULL,
+-- schemas
+-- The schemas of the extension, if it exists and may be used, and of the tables; whether the extension can be created.
+SELECT
+    (SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace AS schemas ON schemas.oid = extnamespace
+        WHERE extname = 'vector' AND has_schema_privilege(schemas.oid, 'USAGE')),
+    (SELECT quote_ident(nspname) FROM pg_class JOIN pg_namespace AS schemas ON schemas.oid = relnamespace
+        WHERE pg_class.oid = to_regclass('vectors')),
     EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'vector')
     AND NOT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'vector');
 
 -- create_extension
 CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public;
 
--- has_table
-SELECT to_regclass('embeddings_DIMS') IS NOT NULL, to_regclass('embeddings_DIMS_hnsw') IS NOT NULL;
+-- state_of_table
+-- Whether the table and its HNSW index exist; whether the user may read the table, and write to it if he may write to
+-- `vectors`; and whether he may embed what others have stored. The last two are NULL if there is no table.
+SELECT to_regclass(:table) IS NOT NULL, to_regclass(:table || '_hnsw') IS NOT NULL,
+    has_table_privilege(to_regclass(:table), 'SELECT')
+    AND (has_table_privilege(to_regclass(:table), 'INSERT') OR NOT has_table_privilege('vectors', 'INSERT')),
+    has_table_privilege(to_regclass(:table), 'INSERT') AND has_table_privilege('vectors', 'UPDATE');
 
 -- create_table
-CREATE TABLE IF NOT EXISTS embeddings_DIMS (
-    item      BIGINT NOT NULL REFERENCES vectors ON DELETE CASCADE,
-    embedding public.vector(DIMS) NOT NULL
+CREATE TABLE TABLES.embeddings_DIMS (
+    item      BIGINT NOT NULL REFERENCES TABLES.vectors ON DELETE CASCADE,
+    embedding PGVECTOR.vector(DIMS) NOT NULL
 );
 
+-- unmark
+-- A restored database may have rows that are marked, although the table was not restored.
+UPDATE vectors SET embedded = FALSE WHERE dims = DIMS AND embedded;
+
 -- create_item_index
-CREATE INDEX IF NOT EXISTS embeddings_DIMS_item ON embeddings_DIMS (item);
+CREATE INDEX embeddings_DIMS_item ON TABLES.embeddings_DIMS (item);
 
 -- create_hnsw
-CREATE INDEX IF NOT EXISTS embeddings_DIMS_hnsw ON embeddings_DIMS USING hnsw (embedding public.vector_ip_ops);
+CREATE INDEX embeddings_DIMS_hnsw ON TABLES.embeddings_DIMS USING hnsw (embedding PGVECTOR.vector_ip_ops);
 
 -- create_hnsw_half
-CREATE INDEX IF NOT EXISTS embeddings_DIMS_hnsw ON embeddings_DIMS
-USING hnsw ((embedding::public.halfvec(DIMS)) public.halfvec_ip_ops);
+CREATE INDEX embeddings_DIMS_hnsw ON TABLES.embeddings_DIMS
+USING hnsw ((embedding::PGVECTOR.halfvec(DIMS)) PGVECTOR.halfvec_ip_ops);
 
 -- put
-INSERT INTO embeddings_DIMS (item, embedding)
-SELECT ?, embedding::public.vector FROM unnest(?::TEXT[]) AS embedding;
+INSERT INTO TABLES.embeddings_DIMS (item, embedding)
+SELECT ?, embedding::PGVECTOR.vector FROM unnest(?::TEXT[]) AS embedding;
 
 -- mark
 UPDATE vectors SET embedded = TRUE WHERE item = ?;
@@ -47,23 +62,23 @@ WHERE (NOT embedded OR dims < :dims OR dims > :dims)
 
 -- nearest
 -- The sum keeps an index from being used, whose result would not be exact.
-SELECT item, (embedding OPERATOR(public.<#>) :query::TEXT::public.vector) + 0 AS distance
-FROM embeddings_DIMS JOIN items ON id = item
+SELECT item, (embedding OPERATOR(PGVECTOR.<#>) :query::TEXT::PGVECTOR.vector) + 0 AS distance
+FROM TABLES.embeddings_DIMS JOIN items ON id = item
 WHERE namespace >= :first AND (:beyond::TEXT IS NULL OR namespace < :beyond) AND (until IS NULL OR until > :now)
     AND (:pattern::TEXT IS NULL OR namespace ~ :pattern)
 ORDER BY distance LIMIT :count;
 
 -- nearest_hnsw
-SELECT item, embedding OPERATOR(public.<#>) :query::TEXT::public.vector AS distance
-FROM embeddings_DIMS JOIN items ON id = item
+SELECT item, embedding OPERATOR(PGVECTOR.<#>) :query::TEXT::PGVECTOR.vector AS distance
+FROM TABLES.embeddings_DIMS JOIN items ON id = item
 WHERE namespace >= :first AND (:beyond::TEXT IS NULL OR namespace < :beyond) AND (until IS NULL OR until > :now)
     AND (:pattern::TEXT IS NULL OR namespace ~ :pattern)
 ORDER BY distance LIMIT :count;
 
 -- nearest_hnsw_half
 SELECT item,
-    embedding::public.halfvec(DIMS) OPERATOR(public.<#>) :query::TEXT::public.halfvec(DIMS) AS distance
-FROM embeddings_DIMS JOIN items ON id = item
+    embedding::PGVECTOR.halfvec(DIMS) OPERATOR(PGVECTOR.<#>) :query::TEXT::PGVECTOR.halfvec(DIMS) AS distance
+FROM TABLES.embeddings_DIMS JOIN items ON id = item
 WHERE namespace >= :first AND (:beyond::TEXT IS NULL OR namespace < :beyond) AND (until IS NULL OR until > :now)
     AND (:pattern::TEXT IS NULL OR namespace ~ :pattern)
 ORDER BY distance LIMIT :count;

@@ -1,5 +1,8 @@
 -- Statements of ../../sql/items.sql in the dialect of SQLite.
 
+-- id
+SELECT id, created_at, until FROM items WHERE namespace = :namespace AND key = :key;
+
 -- put
 -- Replaces an item, with an id larger than all before.
 INSERT OR REPLACE INTO items (namespace, key, created_at, updated_at, ttl, until, value)
@@ -20,6 +23,9 @@ WHERE namespace >= :first AND namespace < :beyond AND (until IS NULL OR until > 
 -- The namespaces of a range that have unexpired items.
 SELECT DISTINCT namespace FROM items
 WHERE namespace >= :first AND namespace < :beyond AND (until IS NULL OR until > :now);
+
+-- delete_vectors_of
+DELETE FROM vectors WHERE item IN (SELECT value FROM json_each(?));
 
 -- refresh
 UPDATE items SET until = max(until, ? + ttl) WHERE id = ?;

@@ -237,6 +237,37 @@ class ClaimTests(LedgerSuite):
         assert len(resolve(ledger.claim("w", at, 9))) == 3
         assert len(resolve(ledger.claim("w", at + timedelta(milliseconds=400), 9))) == 1
 
+    def test_a_queue_whose_rate_is_new_starts_one_run_at_first(self) -> None:
+        for rate, later in ((600, 5), (1_000_000, 9)):
+            ledger = self.ledger_of(
+                Queue(id="new", starts_per_minute=rate),
+                self.due_run("other"),
+                *(self.due_run(f"r{n:02}", queue="new") for n in range(20)),
+            )
+            assert self.claim_ids(ledger) == ["other", "r00"]
+            assert len(resolve(ledger.claim("w", NOW + timedelta(seconds=0.5), 9))) == later
+
+    def test_claims_with_a_time_before_that_of_earlier_ones_start_no_more_runs_than_the_rate_allows(self) -> None:
+        ledger = self.ledger_of(
+            Queue(id="q", starts_per_minute=60, tokens=1, filled_at=NOW),
+            *(self.due_run(f"r{n:02}", queue="q", due_at=NOW - timedelta(days=3)) for n in range(40)),
+        )
+        starts = [
+            len(resolve(ledger.claim("w", NOW + timedelta(seconds=second + offset), 9)))
+            for second in range(10)
+            for offset in (0, -0.5, -50, 0)
+        ]
+        assert starts == [1, 0, 0, 0] * 10
+
+    def test_a_clock_that_is_set_back_stops_no_queue(self) -> None:
+        ledger = self.ledger_of(
+            Queue(id="q", starts_per_minute=60, tokens=0, filled_at=NOW),
+            *(self.due_run(f"r{n}", queue="q", due_at=NOW - timedelta(days=3)) for n in range(9)),
+        )
+        before = NOW - timedelta(days=1)
+        starts = [len(resolve(ledger.claim("w", before + timedelta(seconds=seconds), 9))) for seconds in range(3)]
+        assert starts == [1, 1, 1]
+
     def test_a_start_that_did_not_take_place_gives_its_token_back(self) -> None:
         ledger = self.ledger_of(
             Queue(id="slow", starts_per_minute=1, tokens=1, filled_at=NOW), self.due_run("r1", queue="slow")
