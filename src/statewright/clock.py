@@ -107,15 +107,35 @@ class SystemClock:
         woken.wait(seconds)
 
 
+def uses_system_timers(clock: Clock) -> bool:
+    """Return whether the timers of a clock are those of the system clock, although its time may be another one."""
+    kind = type(clock)
+    return kind is SystemClock or (
+        kind.call_later is SystemClock.call_later
+        and kind.monotonic is SystemClock.monotonic
+        and kind.wait is SystemClock.wait
+    )
+
+
+def clock_of(storage: object) -> Clock:
+    """Return the clock of a ledger, saver, store or database; the system clock if it has none.
+
+    Times that are stored there, or compared with stored times, are to be read from this clock. With a database server
+    it is the same for all processes.
+    """
+    clock = getattr(storage, "clock", None)
+    return clock if isinstance(clock, Clock) else SystemClock()
+
+
 def wait_until(clock: Clock, woken: threading.Event, due: Seconds) -> None:
     """Block the thread until the event `woken` is set, or until `clock.monotonic()` reaches `due`.
 
-    In the second case, `woken` may be set, too. For the system clock, waiting for the remaining seconds is enough. But
-    another thread may advance a `FakeClock` after the caller has computed the remaining seconds, and the wait would be
-    too long. So for other clocks, a timer is set first, and the clock is read afterwards.
+    In the second case, `woken` may be set, too. With the timers of the system, waiting for the remaining seconds is
+    enough. But another thread may advance a `FakeClock` after the caller has computed the remaining seconds, and the
+    wait would be too long. So for other clocks, a timer is set first, and the clock is read afterwards.
     """
     seconds = due - clock.monotonic()
-    if type(clock) is SystemClock:
+    if uses_system_timers(clock):
         woken.wait(seconds)
         return
     timer = clock.call_later(seconds, woken.set)

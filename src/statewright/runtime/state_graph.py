@@ -155,6 +155,8 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
           that a database could not store.
         - `unknown_keys`: what to do with keys of updates that are not in the schema: `warn`, `error` or `drop`.
         - `validate`: which updates to check against the types of fields: the `input`, `all`, or none (`off`).
+        - `clock`: the clock of runs and waits; by default that of the checkpointer, if it has one, as a saver on
+          Postgres has that of the server; otherwise the system clock.
         - `lease`: how long a run holds its thread after each write; by default the lease duration of the checkpointer,
           or 60 seconds. After that time, other runs may take over the thread of a run that hangs.
         - `executors`: what the nodes mean by `executor=`, by name. `process` and `ray` need not be given: they mean a

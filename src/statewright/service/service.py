@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from statewright.async_futures import aresolve
 from statewright.checkpoint import InMemorySaver, WorkspaceCheckpointer
-from statewright.clock import Clock, SystemClock
+from statewright.clock import Clock, clock_of
 from statewright.errors import DuplicateRecord, InvalidConfig
 from statewright.runs import Bell, InMemoryLedger, Insert, Ledger, Ring, Run
 from statewright.runtime import Instrument
@@ -67,7 +67,8 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
 
         `spending_limits` apply to every workspace, or by workspace (slug or id), with `*` for all others. `logs`
         provides the captured logs of nodes, `redact` removes secrets from events, errors and webhook messages, and
-        `meter` receives measurements of the service. `bell` connects it with the other processes on the same ledger.
+        `meter` receives measurements of the service. The time is that of the ledger's database, unless a `clock` is
+        given. `bell` connects it with the other processes on the same ledger.
         """
         if (ledger is None) != (saver is None):
             raise ValueError("The ledger and the saver must belong to the same database. Give both, or neither.")
@@ -83,7 +84,7 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
             ledger or InMemoryLedger(),
             saver or InMemorySaver(),
             catalog,
-            clock or SystemClock(),
+            clock or clock_of(ledger),
             settings or ServiceSettings(),
             spending_limits,
             services=services,

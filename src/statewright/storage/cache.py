@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from statewright.cache import CacheKey
-from statewright.clock import Clock, SystemClock, microseconds
+from statewright.clock import Clock, microseconds
 from statewright.errors import SerdeError
 from statewright.futures import LightFuture
 from statewright.storage.damage import report_damage
@@ -33,7 +33,7 @@ class DatabaseCache(Backend[D]):
         self.database.create_tables("cache")
         self._sql = self.database.statements("cache")
         self._max_size = max_size
-        self._clock = clock or SystemClock()
+        self._clock = clock or self.clock
 
     def get(self, key: CacheKey) -> Any:
         parameters = {"node": key.node, "input": key.input, "now": microseconds(self._clock.now())}

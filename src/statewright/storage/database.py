@@ -22,6 +22,7 @@ from enum import Enum
 from types import TracebackType
 from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar, cast
 
+from statewright.clock import Clock, SystemClock
 from statewright.errors import InvalidConfig
 from statewright.futures import LightFuture, MaybeFuture
 from statewright.serde.serde import Serde
@@ -162,6 +163,8 @@ class Database(Closeable, ABC):
     AFTER_ALL_TEXT: ClassVar[Any]
     """A value that sorts after all texts, as the end of a range without an upper bound."""
 
+    clock: Clock = SystemClock()
+    """The clock with which stored times are compared. With a server, it is the same for all processes."""
     serde: Serde
     encryptor: Encryptor
     head_cache: HeadCache
@@ -277,6 +280,11 @@ class Backend(Closeable, Generic[D]):
                 f"Pass them to {name}(...)."
             )
         self.database = cast("D", self.database_type(database, **options) if self._owns else database)
+
+    @property
+    def clock(self) -> Clock:
+        """The clock with which stored times are compared: that of the database."""
+        return self.database.clock
 
     def _write(self, job: Job[T]) -> MaybeFuture[T]:
         """Do a job in a transaction. Return its result or, if an event loop is running on this thread, a future."""

@@ -581,3 +581,30 @@ def test_a_run_does_not_change_its_input() -> None:
     before = copy.deepcopy(value)
     chain("a", "b").compile().invoke(value)
     assert value == before
+
+
+class DatedSaver(InMemorySaver):
+    """A saver with a clock, such as that of a database server."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = FakeClock()
+
+
+def test_the_clock_is_that_of_the_saver_unless_another_is_given() -> None:
+    graph = single_node(lambda state: sleep(60) or {"log": ["awake"]})
+    saver, clock = DatedSaver(), FakeClock()
+    saver.clock.advance(3600)
+    for number, (app, expected) in enumerate(
+        (
+            (graph.compile(saver), saver.clock),
+            (graph.compile().with_services(checkpointer=saver), saver.clock),
+            (graph.compile(DatedSaver()).with_services(checkpointer=saver), saver.clock),
+            (graph.compile(saver, clock=clock), clock),
+            (graph.compile(clock=clock).with_services(checkpointer=saver), clock),
+            (graph.compile().with_services(clock=clock).with_services(checkpointer=saver), clock),
+        )
+    ):
+        app.invoke({"x": 1}, thread_id=str(number))
+        (question,) = app.get_state(thread_id=str(number)).interrupts
+        assert question.due_at == expected.now() + timedelta(seconds=60)

@@ -16,6 +16,7 @@ from statewright.cli.console.failure import format_failure, format_location
 from statewright.cli.console.interrupts import format_interrupt
 from statewright.cli.console.table import format_instant
 from statewright.cli.threads.describe import due_nodes, thread_status
+from statewright.clock import clock_of
 from statewright.errors import InvalidResume, StatewrightError, ThreadBusy
 from statewright.futures import resolve
 from statewright.graph import Command
@@ -195,9 +196,8 @@ class TurnRunner:
         saved = resolve(self._saver.load(thread))
         if saved is None:
             return NEW_THREAD
-        return ThreadStatus(
-            thread_status(saved, resolve(self._saver.lease(thread))), saved.pending.open, due_nodes(saved)
-        )
+        lease, now = resolve(self._saver.lease(thread)), clock_of(self._saver).now()
+        return ThreadStatus(thread_status(saved, lease, now), saved.pending.open, due_nodes(saved))
 
     def past_messages(self) -> Sequence[tuple[str, str]]:
         """Return the conversation so far, as pairs of a speaker and a text."""

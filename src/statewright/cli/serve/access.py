@@ -23,7 +23,7 @@ from statewright.cli.console.table import Column, format_instant, print_list
 from statewright.cli.console.values import to_json
 from statewright.cli.db.database import check_is_database
 from statewright.cli.serve.server import build_spending_limits, open_storage, resolve_location
-from statewright.clock import SystemClock
+from statewright.clock import clock_of
 from statewright.errors import suggestion
 from statewright.project import load_project
 from statewright.runs import ApiKey, Ledger, Workspace, where
@@ -58,7 +58,7 @@ def create_key(
     """Create an API key. It is shown only once, because only its hash is stored."""
 
     async def work(ledger: Ledger) -> tuple[ApiKey, str]:
-        now = SystemClock().now()
+        now = clock_of(ledger).now()
         owner = await find_workspace(ledger, workspace)
         expires_at = now + timedelta(days=days) if days is not None else None
         return await keys.create_key(
@@ -67,7 +67,7 @@ def create_key(
 
     record, key = run_on_ledger(work, database, create=True)
     if json:
-        say(to_json({**key_record(record), "key": key}))
+        say(to_json({**key_record(record, record.created_at), "key": key}))
         return
     say(key)
     say(
@@ -85,21 +85,23 @@ def list_keys(
 ) -> None:
     """List the API keys of a workspace, newest first. The keys themselves are not stored."""
 
-    async def work(ledger: Ledger) -> list[ApiKey]:
-        return await keys.list_keys(ledger, (await find_workspace(ledger, workspace)).id)
+    async def work(ledger: Ledger) -> tuple[list[ApiKey], datetime]:
+        found = await keys.list_keys(ledger, (await find_workspace(ledger, workspace)).id)
+        return found, clock_of(ledger).now()
 
+    found, now = run_on_ledger(work, database)
     print_list(
-        run_on_ledger(work, database),
+        found,
         {
             Column("KEY", keep_words=True): lambda key: key.id,
             Column("NAME", keep_words=True): lambda key: key.name,
             Column("PREFIX"): lambda key: f"{key.prefix}...",
-            Column("STATUS", keep_words=True): key_status,
+            Column("STATUS", keep_words=True): lambda key: key_status(key, now),
             Column("SCOPES", keep_words=True): lambda key: ", ".join(key.scopes),
             Column("CREATED", keep_words=True): lambda key: format_instant(key.created_at),
         },
         as_json=json,
-        to_data=key_record,
+        to_data=lambda key: key_record(key, now),
         if_empty=f"Workspace {workspace!r} has no keys. Create one with: statewright keys create NAME",
     )
 
@@ -114,23 +116,23 @@ def revoke_key(
 
     async def work(ledger: Ledger) -> ApiKey:
         owner = await find_workspace(ledger, workspace)
-        return await keys.revoke_key(ledger, owner.id, key, SystemClock().now())
+        return await keys.revoke_key(ledger, owner.id, key, clock_of(ledger).now())
 
     say(f"Revoked {run_on_ledger(work, database).id}.")
 
 
-def key_status(key: ApiKey, now: datetime | None = None) -> str:
+def key_status(key: ApiKey, now: datetime) -> str:
     """Return the status of a key: active, expired or revoked."""
     if key.revoked_at is not None:
         return "revoked"
-    has_expired = key.expires_at is not None and key.expires_at <= (now or SystemClock().now())
+    has_expired = key.expires_at is not None and key.expires_at <= now
     return "expired" if has_expired else "active"
 
 
-def key_record(key: ApiKey) -> dict[str, object]:
+def key_record(key: ApiKey, now: datetime) -> dict[str, object]:
     """Return the data of a key, without the key itself."""
     names = ("id", "name", "prefix", "scopes", "requests_per_minute", "expires_at", "revoked_at", "created_at")
-    return {"status": key_status(key), **{name: getattr(key, name) for name in names}}
+    return {"status": key_status(key, now), **{name: getattr(key, name) for name in names}}
 
 
 # -- workspaces
@@ -161,8 +163,9 @@ def create_workspace(
         starts_per_minute=starts_per_minute,
         retention_days=retention_days,
     )
-    now = SystemClock().now()
-    workspace = run_on_ledger(lambda ledger: workspaces.create_workspace(ledger, new, now), database, create=True)
+    workspace = run_on_ledger(
+        lambda ledger: workspaces.create_workspace(ledger, new, clock_of(ledger).now()), database, create=True
+    )
     say(
         f"Created workspace {workspace.slug}. "
         f"Create a key for it with: statewright keys create NAME --workspace {workspace.slug}"
@@ -203,7 +206,7 @@ def show_spending(json: JsonOption = False, *, database: ServerDatabaseOptions) 
 
 
 async def _report_spending(ledger: Ledger) -> list[dict[str, Any]]:
-    tracker = Spending(ledger, SystemClock(), build_spending_limits(load_project(Path.cwd())))
+    tracker = Spending(ledger, clock_of(ledger), build_spending_limits(load_project(Path.cwd())))
     reports: list[dict[str, Any]] = []
     for workspace in await workspaces.list_workspaces(ledger):
         report = await tracker.report(workspace.id)
@@ -233,7 +236,7 @@ def run_on_ledger(work: Callable[[Ledger], Awaitable[T]], database: DatabaseOpti
     """
 
     async def prepare_and_work(ledger: Ledger) -> T:
-        await workspaces.ensure_default_workspace(ledger, SystemClock().now())
+        await workspaces.ensure_default_workspace(ledger, clock_of(ledger).now())
         return await work(ledger)
 
     location = resolve_location(load_project(Path.cwd()), database)

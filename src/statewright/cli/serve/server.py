@@ -18,7 +18,7 @@ from statewright.async_futures import aresolve
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DATABASE_VARIABLE, MEMORY, DatabaseOptions
 from statewright.cli.db.database import locate_database, open_or_create_saver
-from statewright.clock import SystemClock
+from statewright.clock import clock_of
 from statewright.futures import drive, resolve
 from statewright.observe import LogCapture, Metrics, Redactor, tracing_from_environment
 from statewright.project import Project, Serving
@@ -120,7 +120,7 @@ def _settings_of(serving: Serving, kind: type[ServerSettings | ServiceSettings])
 
 async def prepare_default_workspace(ledger: Ledger, project: Project) -> None:
     """Create the default workspace if needed, and apply the project's retention to it."""
-    await ensure_default_workspace(ledger, SystemClock().now())
+    await ensure_default_workspace(ledger, clock_of(ledger).now())
     days = project.serving.retention_days
     if days is not None:
         await change_workspace(ledger, DEFAULT_WORKSPACE, {"retention_days": days})
@@ -139,7 +139,7 @@ async def apply_queue_limits(ledger: Ledger, project: Project) -> None:
 
 async def has_keys(ledger: Ledger) -> bool:
     """Return True if an API key exists that is neither revoked nor expired."""
-    now = SystemClock().now()
+    now = clock_of(ledger).now()
     return any(is_valid_key(key, now) for key in await aresolve(ledger.find(ApiKey)))
 
 
@@ -154,7 +154,7 @@ def open_service(
     """Open the database of a project, and yield the service of a process, which is not running yet."""
     with (
         open_storage(location) as (saver, ledger, store),
-        LogCapture(level=logging.INFO) as logs,
+        LogCapture(level=logging.INFO, clock=clock_of(ledger)) as logs,
         tracing_from_environment() as tracing,
     ):
         asyncio.run(_prepare(ledger, project))
@@ -183,7 +183,7 @@ async def _prepare(ledger: Ledger, project: Project) -> None:
 
 def _report_ledger(metrics: Metrics, ledger: Ledger) -> None:
     """Let metrics report the runs, workers and queues of a ledger."""
-    clock = SystemClock()
+    clock = clock_of(ledger)
     metrics.count_runs_by(lambda: _runs_by_status(ledger))
     metrics.count_workers_by(lambda: _workers_by_status(ledger, clock.now()))
     metrics.report_queues(lambda: drive(report_queues(ledger, clock.now())))

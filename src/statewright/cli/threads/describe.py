@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, cast
 
 from statewright.checkpoint import Interrupt, Lease, SavedCheckpoint, Task
@@ -30,10 +30,13 @@ def _list_due(saved: SavedCheckpoint) -> list[Task]:
     return [task for task in due if task.id not in saved.pending.completed]
 
 
-def thread_status(saved: SavedCheckpoint, lease: Lease | None) -> str:
-    """Return the status of a branch, given its head and the lease on the thread."""
+def thread_status(saved: SavedCheckpoint, lease: Lease | None, now: datetime) -> str:
+    """Return the status of a branch, given its head and the lease on the thread.
+
+    `now` is read from the clock of the saver.
+    """
     pending = saved.pending
-    if is_held(lease):
+    if is_held(lease, now):
         return "running"
     if pending.open:
         return "waiting"
@@ -44,9 +47,9 @@ def thread_status(saved: SavedCheckpoint, lease: Lease | None) -> str:
     return "failed" if pending.errors else "pending"
 
 
-def is_held(lease: Lease | None) -> bool:
+def is_held(lease: Lease | None, now: datetime) -> bool:
     """Return True if there is a lease, and it has not expired."""
-    return lease is not None and not lease.has_lapsed(datetime.now(UTC))
+    return lease is not None and not lease.has_lapsed(now)
 
 
 def checkpoint_record(saved: SavedCheckpoint) -> dict[str, Any]:
@@ -80,8 +83,8 @@ def question_record(question: Interrupt) -> dict[str, Any]:
     }
 
 
-def lease_record(lease: Lease | None) -> dict[str, Any] | None:
+def lease_record(lease: Lease | None, now: datetime) -> dict[str, Any] | None:
     """Return a lease as data."""
     if lease is None:
         return None
-    return {"owner": lease.owner, "epoch": lease.epoch, "until": lease.until, "lapsed": not is_held(lease)}
+    return {"owner": lease.owner, "epoch": lease.epoch, "until": lease.until, "lapsed": not is_held(lease, now)}

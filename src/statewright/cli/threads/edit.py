@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -33,6 +33,7 @@ from statewright.cli.db.files import check_output_path, replace_atomically
 from statewright.cli.threads.describe import is_held
 from statewright.cli.threads.show import CheckpointOption, StepOption
 from statewright.cli.threads.transfer import transfer_thread
+from statewright.clock import clock_of
 from statewright.errors import WrongEncryptionKey
 from statewright.futures import resolve
 from statewright.graph import START
@@ -100,9 +101,9 @@ def prune(
     """Delete old checkpoints. The head of each branch and the logs are kept."""
     if keep is None and since is None:
         raise UsageError("Specify which checkpoints to keep, with --keep N or --since DURATION.")
-    keep_since = datetime.now(UTC) - read_duration(since) if since is not None else None
-    policy = PrunePolicy(keep_last=keep, keep_since=keep_since)
+    age = read_duration(since) if since is not None else None
     with open_workspace_saver(database) as saver:
+        policy = PrunePolicy(keep_last=keep, keep_since=saver.clock.now() - age if age is not None else None)
         if thread is not None:
             check_thread(saver, thread)
         pruned = call_with_stand_ins(
@@ -167,7 +168,7 @@ def check_id_is_free(saver: Checkpointer, thread: str) -> None:
 def check_is_idle(saver: Checkpointer, thread: str, advice: str) -> None:
     """Raise UsageError if a run holds the lease on the thread."""
     lease = resolve(saver.lease(thread))
-    if lease is not None and is_held(lease):
+    if lease is not None and is_held(lease, clock_of(saver).now()):
         raise UsageError(
             f"Thread {thread!r} is held by run {short_owner(lease.owner)}, whose lease ends at "
             f"{format_instant(lease.until)}. {advice}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 import typer
@@ -59,10 +60,15 @@ def show(
     with open_workspace_saver(database, graph) as saver:
         saved = find_checkpoint(saver, thread, branch, checkpoint=checkpoint, step=step)
         branches, lease = resolve(saver.branches(thread)), resolve(saver.lease(thread))
-    status = thread_status(saved, lease) if checkpoint is None and step is None else None
+        now = saver.clock.now()
+    status = thread_status(saved, lease, now) if checkpoint is None and step is None else None
     if json:
         record = {"thread": thread, "status": status, **checkpoint_record(saved)}
-        say(to_json({**record, "branches": branches, "lease": lease_record(lease), "values": saved.checkpoint.values}))
+        say(
+            to_json(
+                {**record, "branches": branches, "lease": lease_record(lease, now), "values": saved.checkpoint.values}
+            )
+        )
         return
     fields = [
         ("thread", thread),
@@ -72,7 +78,7 @@ def show(
         ("branch", saved.branch_key.branch),
         ("branches", ", ".join(branches)),
         ("next", ", ".join(due_nodes(saved)) or "nothing"),
-        ("held by", _format_holder(lease)),
+        ("held by", _format_holder(lease, now)),
         *(("waits for", format_interrupt(interrupt)) for interrupt in saved.pending.open),
         *(("error", error) for error in saved.pending.errors.values()),
     ]
@@ -81,10 +87,10 @@ def show(
     print_state(saved.checkpoint.values, as_json=False)
 
 
-def _format_holder(lease: Lease | None) -> str:
+def _format_holder(lease: Lease | None, now: datetime) -> str:
     if lease is None:
         return "no run"
-    until = "until" if is_held(lease) else "expired at"
+    until = "until" if is_held(lease, now) else "expired at"
     return f"run {short_owner(lease.owner)}, {until} {format_instant(lease.until)}"
 
 
@@ -128,7 +134,7 @@ def _thread_summary(saver: DatabaseSaver[Any], thread: str) -> dict[str, Any]:
         return {"status": "damaged", "step": None, "next": []}
     if head is None:
         return {"status": "", "step": None, "next": []}
-    status = thread_status(head, resolve(saver.lease(thread)))
+    status = thread_status(head, resolve(saver.lease(thread)), saver.clock.now())
     return {"status": status, "step": head.checkpoint.step, "next": due_nodes(head)}
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from graphlib import TopologicalSorter
 from itertools import groupby
 from typing import Any, Final, NamedTuple
@@ -28,6 +28,7 @@ from statewright.checkpoint import (
     ThreadEntry,
 )
 from statewright.cli.db.database import PAGE, iter_pages
+from statewright.clock import clock_of
 from statewright.events import Event, Log
 from statewright.futures import resolve
 from statewright.ids import CheckpointId, new_checkpoint_id, new_run_id
@@ -62,7 +63,7 @@ def transfer_thread(source: Checkpointer, thread_id: str, target: Checkpointer, 
 
 def _changed_at(source: Checkpointer, thread_id: str) -> datetime:
     entries: Sequence[ThreadEntry] = resolve(source.threads(prefix=thread_id))
-    return next((entry.changed_at for entry in entries if entry.thread_id == thread_id), datetime.now(UTC))
+    return next((entry.changed_at for entry in entries if entry.thread_id == thread_id), clock_of(source).now())
 
 
 def _restore_changed_time(target: Checkpointer, target_id: str, at: datetime) -> None:
@@ -206,7 +207,7 @@ class _Writer:
     def register_runs(self, events: Iterable[Event]) -> None:
         """Register the runs in the order in which they began, even if their first checkpoints were pruned."""
         for run in dict.fromkeys(event.run_id for event in events):
-            self._commit_temporary(BranchKey(self._target_id, _TEMPORARY), run, datetime.now(UTC), None)
+            self._commit_temporary(BranchKey(self._target_id, _TEMPORARY), run, clock_of(self._target).now(), None)
 
     def write_logs(self, saved: SavedCheckpoint, events: Iterable[Event]) -> None:
         """Write the logs of all runs, after waiting until the first checkpoint, `saved`, has been written.

@@ -17,7 +17,7 @@ from statewright.cli.console.options import JsonOption, ServerDatabaseOptions
 from statewright.cli.console.printing import pluralize, say
 from statewright.cli.console.table import Column, format_instant, print_list
 from statewright.cli.serve.access import run_on_ledger
-from statewright.clock import SystemClock
+from statewright.clock import clock_of
 from statewright.errors import NotFound
 from statewright.runs import Ledger
 from statewright.service.operations import queues, workers
@@ -50,7 +50,7 @@ def list_workers(json: JsonOption = False, *, database: ServerDatabaseOptions) -
 
 
 async def _report_workers(ledger: Ledger) -> list[WorkerReport]:
-    return await adrive(workers.report_workers(ledger, SystemClock().now()))
+    return await adrive(workers.report_workers(ledger, clock_of(ledger).now()))
 
 
 def _worker_data(report: WorkerReport) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def list_queues(json: JsonOption = False, *, database: ServerDatabaseOptions) ->
     """List the queues that have limits or runs, with the runs that wait in them."""
 
     async def work(ledger: Ledger) -> list[QueueReport]:
-        return await adrive(queues.report_queues(ledger, SystemClock().now()))
+        return await adrive(queues.report_queues(ledger, clock_of(ledger).now()))
 
     print_list(
         run_on_ledger(work, database),

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 from weakref import WeakMethod, WeakValueDictionary
 
 from statewright.checkpoint import BranchKey, Checkpointer, Lease, LeaseRequest, add_holder, discard_holder, scope_of
-from statewright.clock import SystemClock, Timer
+from statewright.clock import Timer, uses_system_timers
 from statewright.errors import LeaseLost, StorageError, ThreadBusy
 from statewright.futures import LightFuture, MaybeFuture, is_future, resolve
 from statewright.runtime.concurrency.control import RunControl
@@ -205,7 +205,7 @@ class LeaseRenewer(ThreadHold):
         # A weak reference, because a clock that kept an abandoned run alive would prevent the drop of its stream.
         job = partial(_call_if_alive, WeakMethod(method), *args)
         # The thread of the system clock must not wait for a disk, so it only submits the job to a worker thread.
-        return clock.call_later(seconds, partial(workers.submit, job) if type(clock) is SystemClock else job)
+        return clock.call_later(seconds, partial(workers.submit, job) if uses_system_timers(clock) else job)
 
     def _renew(self) -> None:
         """Renew the lease, stop the run if another run wants the thread, and set the timer again."""

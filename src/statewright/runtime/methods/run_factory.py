@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from statewright.cache import Cache
 from statewright.checkpoint import BranchKey, Checkpointer, InMemorySaver, as_lease_duration, owner_name
-from statewright.clock import Clock, Duration, SystemClock, as_seconds
+from statewright.clock import Clock, Duration, as_seconds, clock_of
 from statewright.errors import InvalidConfig
 from statewright.events import EventKind
 from statewright.graph import (
@@ -94,7 +94,9 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         if debug and isinstance(checkpointer, InMemorySaver):
             checkpointer = checkpointer.checked()
         self.checkpointer = checkpointer
-        self._ports = RunPorts(clock=clock or SystemClock(), store=store, cache=cache)
+        self._given_clock = clock
+        """The clock of the caller; None if runs use that of the saver."""
+        self._ports = RunPorts(clock=clock or clock_of(checkpointer), store=store, cache=cache)
         self._config = RunConfig(
             budget=budget,
             breaks_before=name_set(interrupt_before),
@@ -167,12 +169,14 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> Self:
         """Return the same graph with other services and additional instruments. None keeps the current service.
 
-        `starter` starts the runs that nodes request with `runtime.start_run`.
+        Unless a clock is given, here or to `compile`, it is that of the saver. `starter` starts the runs that nodes
+        request with `runtime.start_run`.
         """
         graph = self._with_listeners(instrument_listeners(instruments))
         graph.checkpointer = checkpointer or self.checkpointer
+        graph._given_clock = clock or self._given_clock
         graph._ports = RunPorts(
-            clock=clock or self._clock,
+            clock=graph._given_clock or (clock_of(checkpointer) if checkpointer is not None else self._clock),
             store=store or self.store,
             cache=cache or self.cache,
             starter=starter or self._ports.starter,

@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 
 from statewright.channels import CONTAINERS
 from statewright.checkpoint import NO_ARG, Checkpoint
-from statewright.clock import SystemClock
+from statewright.clock import uses_system_timers
 from statewright.executors.chunks import ChunkSizes
 from statewright.executors.dispatcher import ItemResult
 from statewright.executors.loop_calls import LoopCalls
@@ -183,7 +183,7 @@ class Shipment:
             shows_messages=emitter is not None and emitter.wants("message"),
             is_recorded=run.saver is not None or emitter is not None,
             remaining_steps=run.step_limit - self._checkpoint.step,
-            has_system_clock=type(run.ports.clock) is SystemClock,
+            has_system_clock=uses_system_timers(run.ports.clock),
         )
 
     def calls_of(self, node: RemoteNode, loop: asyncio.AbstractEventLoop) -> LoopCalls:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from statewright.async_futures import adrive, aresolve
 from statewright.checkpoint import Checkpoint, Task, TimeLimit
-from statewright.clock import Clock, SystemClock, Timer
+from statewright.clock import Clock, Timer, uses_system_timers
 from statewright.errors import NodeCancelledError, NodeTimeoutError
 from statewright.runtime.concurrency.worker_threads import Cleanup, workers
 from statewright.runtime.core.program import NodeProgram
@@ -213,7 +213,7 @@ class Deadline:
         clock = self._attempt.clock
         due, _, _ = next_timeout(self._attempt, self._timeout, self._started_at)
         self._timer = call_later(self._loop, clock, due - clock.monotonic(), self._check)
-        if type(clock) is not SystemClock and due <= clock.monotonic():
+        if not uses_system_timers(clock) and due <= clock.monotonic():
             self._loop.call_soon(self._check)  # in a test, another thread may have advanced the clock before this
 
     def _check(self) -> None:
@@ -236,7 +236,7 @@ class Deadline:
 
 def call_later(loop: asyncio.AbstractEventLoop, clock: Clock, seconds: float, callback: Callable[[], object]) -> Timer:
     """Call `callback` on the event loop after a number of seconds, measured by `clock`."""
-    if type(clock) is SystemClock:
+    if uses_system_timers(clock):
         return loop.call_later(seconds, callback)
 
     def forward() -> None:

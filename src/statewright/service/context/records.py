@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Generic, TypeVar
 
 from statewright.async_futures import aresolve
+from statewright.clock import Clock
 from statewright.errors import InvalidRequest, NotFound
 from statewright.runs import (
     ENDED,
@@ -77,8 +78,9 @@ async def find_first(ledger: Ledger, cls: type[R], conditions: Where, order: Ord
 class Records:
     """Queries the ledger for the records of workspaces."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock) -> None:
         self._ledger = ledger
+        self._clock = clock
 
     async def run(self, workspace_id: str, run_id: str) -> Run:
         """Return a run. Raises NotFound."""
@@ -117,7 +119,7 @@ class Records:
         """Return the ledger for records of a run that are shown. They may be a little old if it ended long ago, because
         nothing is missing then.
         """
-        is_settled = run.status in ENDED and run.updated_at < datetime.now(UTC) - _SETTLED
+        is_settled = run.status in ENDED and run.updated_at < self._clock.now() - _SETTLED
         return for_history(self._ledger) if is_settled else self._ledger
 
 

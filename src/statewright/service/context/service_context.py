@@ -131,7 +131,7 @@ class ServiceContext:
 
     @property
     def records(self) -> Records:
-        return Records(self.ledger)
+        return Records(self.ledger, self.clock)
 
     def saver_of(self, workspace_id: str) -> WorkspaceCheckpointer:
         """Return a saver that sees only the threads of one workspace."""

@@ -247,7 +247,7 @@ class PostgresWriter(Writer):
         return renew
 
     def load_thread(self, connection: Connection, thread_id: str) -> StoredThread | None:
-        # With `now`, the server expresses the end of the lease by the clock of this process, even if that is wrong.
+        # With `now`, the server expresses the end of the lease by `Database.clock`, which may differ by an instant.
         now = None if self._database.trusts_clocks else microseconds(self._database.clock.now())
         row = connection.execute(self._sql["thread"], (now, self._workspace, thread_id)).fetchone()
         return StoredThread(*row) if row is not None else None

@@ -8,8 +8,10 @@ Apart from prepared statements, a session keeps no state between transactions, n
 therefore go through a pooler in transaction mode, such as pgbouncer. In this case, pass `prepare=False` unless the
 pooler supports prepared statements, and `direct_url`, because LISTEN does not work through a pooler.
 
-*Clocks.* Leases and due times are compared with the clock of the server. The clocks of workers usually differ by
-seconds, or by an hour if one was set by hand, and a worker whose clock is ahead would take over threads of others.
+*Clocks.* All times are those of the server's clock. The clocks of workers usually differ by seconds, or by an hour if
+one was set by hand, and a worker whose clock is ahead would take over threads of others. The server compares leases on
+threads and due times of runs with its clock. All other times are read from `PostgresDatabase.clock`, which is kept at
+the server's time (`clock.py`).
 """
 
 from __future__ import annotations
@@ -24,14 +26,15 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 from weakref import ref
 
 from statewright.clock import Clock, SystemClock
-from statewright.errors import InvalidConfig, StorageError
+from statewright.errors import InvalidConfig, StorageError, StorageUnavailable
 from statewright.serde.serde import Serde
 from statewright.storage.checkpoints.head_cache import HeadCache
-from statewright.storage.database import Job
+from statewright.storage.database import Connection, Job
 from statewright.storage.encryption import Encryptor
 from statewright.storage.group_commit import GroupCommitDatabase, LateFailure, RetryTransaction
 from statewright.storage.locations import checked_schema, is_postgres_url, parse_postgres_url
 from statewright.storage.postgres.bell import PostgresBell
+from statewright.storage.postgres.clock import Reading, ServerClock, elapsed
 from statewright.storage.postgres.connecting import ConnectionFailed, ConnectionLost
 from statewright.storage.postgres.connection import IntegrityError, Session
 from statewright.storage.postgres.faults import ConnInfo, is_unstorable, parse_url, translate_error
@@ -60,7 +63,8 @@ class PostgresDatabase(GroupCommitDatabase):
     leads to the server without a pooler, for notifications between processes. With a pooler and without such an
     address, processes only poll. `replica_url` is the address of a replica, which may lag behind: histories, logs and
     lists are read there. `schema`, `prepare` and the replica can also be parameters of the URL:
-    `?schema=name&prepare=false&replica=host:5432`. Arguments take precedence.
+    `?schema=name&prepare=false&replica=host:5432`. Arguments take precedence. `clock` is the clock of the machine, by
+    default the system clock.
     """
 
     row_ids = RowIds(number_bits=28)  # leaves 35 bits for lines: a busy server would use up the 31 bits of SQLite
@@ -97,9 +101,9 @@ class PostgresDatabase(GroupCommitDatabase):
         self.serde = serde or Serde()
         self.encryptor = Encryptor(key, compress=compress)
         self.head_cache = HeadCache()
-        self.clock = clock or SystemClock()
+        machine = clock or SystemClock()
         self.trusts_clocks = trusts_clocks
-        """True if leases are compared with the clocks of workers rather than the clock of the server. For tests
+        """True if all times are compared with the clocks of workers rather than the clock of the server. For tests
         and imports."""
         self._max_readers = readers
         self._open_queue()
@@ -109,6 +113,7 @@ class PostgresDatabase(GroupCommitDatabase):
             session = self._connect(idle_limit=IDLE_LIMIT)
             try:
                 prepare_schema(session, self.location, self.schema, self.encryptor)
+                self.clock = self._clock_on(machine, session)
             except BaseException:
                 session.close()
                 raise
@@ -188,6 +193,30 @@ class PostgresDatabase(GroupCommitDatabase):
 
     def _reconnect_after_fork(self) -> None:
         self._create_sessions()  # those of the parent are dropped: psycopg closes none that another process has opened
+
+    # -- the clock
+
+    def _clock_on(self, machine: Clock, session: Session) -> Clock:
+        """Return the clock of the server. A clock that tests move by themselves is not changed."""
+        if self.trusts_clocks or not isinstance(machine, SystemClock):
+            return machine
+        session.begin()
+        first = self._read_clock(session)
+        session.commit_later()
+        reference = ref(self)
+
+        def read() -> Reading:
+            database = reference()
+            if database is None:
+                raise StorageUnavailable("The database was closed.")
+            return database.query(database._read_clock)
+
+        return ServerClock(read, first, machine)
+
+    def _read_clock(self, session: Connection) -> Reading:
+        sent = elapsed()
+        (server,) = session.execute(self.statements("clock")["read"]).fetchone()
+        return Reading(server, sent, elapsed())
 
     # -- reading
 

@@ -126,7 +126,7 @@ class DatabaseStore(Backend[D], ConfiguredStore):
         **options: Any,
     ) -> None:
         super().__init__(database, **options)
-        ConfiguredStore.__init__(self, index, ttl, clock)
+        ConfiguredStore.__init__(self, index, ttl, clock or self.clock)
         self.database.create_tables("items")
 
     def get(self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None) -> Item | None:

@@ -56,7 +56,7 @@ def saved(frontier: tuple[Task, ...] = (A,), held: tuple[DeferredTask, ...] = ()
     ],
 )
 def test_the_status_of_a_head(head: SavedCheckpoint, lease: Lease | None, status: str) -> None:
-    assert thread_status(head, lease) == status
+    assert thread_status(head, lease, NOW) == status
 
 
 def test_due_nodes_are_unique_and_not_completed() -> None:
@@ -82,5 +82,5 @@ def test_records_have_everything_but_the_values() -> None:
         "graph_version": "7",
         "metadata": {"discarded": ["y"]},
     }
-    assert lease_record(LAPSED) == {"owner": "run", "epoch": 1, "until": LAPSED.until, "lapsed": True}
-    assert lease_record(None) is None
+    assert lease_record(LAPSED, NOW) == {"owner": "run", "epoch": 1, "until": LAPSED.until, "lapsed": True}
+    assert lease_record(None, NOW) is None

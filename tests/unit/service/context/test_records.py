@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from statewright.async_futures import aresolve
+from statewright.clock import SystemClock
 from statewright.errors import InvalidRequest, NotFound
 from statewright.runs import Insert, Ledger, Run, RunLabel, RunStatus, where
 from statewright.service.context.records import MAX_PAGE_SIZE, Records, filter_conditions
@@ -27,7 +28,7 @@ async def add_runs(ledger: Ledger, new_run: Callable[..., Run], now: datetime) -
         run = new_run(id=f"run_{n}", created_at=now + timedelta(hours=n), graph="even" if n % 2 == 0 else "odd")
         label = RunLabel(id=f"{run.id}/0", run_id=run.id, name="" if n < 3 else "n", value="red" if n < 3 else f"{n}")
         await aresolve(ledger.write([Insert(run), Insert(label)]))
-    return Records(ledger)
+    return Records(ledger, SystemClock())
 
 
 async def test_a_record_of_another_workspace_is_not_found(ledger: Ledger, new_run: Any, now: datetime) -> None:
@@ -51,7 +52,7 @@ async def test_pages_are_ordered_newest_first(ledger: Ledger, new_run: Any, now:
 @pytest.mark.parametrize(("page", "size"), [(0, 1), (-1, 1), (1, 0), (1, MAX_PAGE_SIZE + 1)])
 async def test_invalid_pages_are_refused(ledger: Ledger, page: int, size: int) -> None:
     with pytest.raises(InvalidRequest, match="Pages start at 1"):
-        await Records(ledger).page(Run, [], page=page, page_size=size)
+        await Records(ledger, SystemClock()).page(Run, [], page=page, page_size=size)
 
 
 async def test_all_conditions_of_a_filter_must_match(ledger: Ledger, new_run: Any, now: datetime) -> None:

@@ -14,6 +14,7 @@ from tests.postgres_server import execute
 
 from statewright import START, InMemorySaver, StateGraph
 from statewright.async_futures import aresolve
+from statewright.clock import SystemClock
 from statewright.errors import SerdeError, StorageUnavailable
 from statewright.futures import resolve
 from statewright.runs import Insert, Run, RunStatus
@@ -94,7 +95,7 @@ def test_records_of_a_run_are_read_on_the_replica_once_they_cannot_change_any_mo
     database: PostgresDatabase, primary: Server, standby: Server
 ) -> None:
     ledger = PostgresLedger(database)
-    records, long_ago = Records(ledger), datetime.now(UTC) - timedelta(hours=1)
+    records, long_ago = Records(ledger, SystemClock()), datetime.now(UTC) - timedelta(hours=1)
     ended = run("ended", status=RunStatus.COMPLETED, updated_at=long_ago)
     just_ended = run("just ended", status=RunStatus.COMPLETED, updated_at=datetime.now(UTC))
     waiting = run("waiting", status=RunStatus.WAITING, updated_at=long_ago)
