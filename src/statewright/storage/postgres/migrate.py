@@ -112,7 +112,7 @@ def _to_version_2(session: Session, encryptor: Encryptor) -> None:
 
 
 def _to_version_3(session: Session, encryptor: Encryptor) -> None:
-    """Create the function that deletes completed calls."""
+    """Create the function that deletes completed calls, and give writers random ids."""
     for statement in split_script(_PACKAGE, "version_3"):
         session.send(Statement(statement, ()))
 

@@ -220,6 +220,34 @@ def test_a_read_whose_session_ends_is_done_again() -> None:
     assert len(set(attempts)) == 2
 
 
+def test_two_processes_never_share_the_row_that_tells_what_was_committed() -> None:
+    url = new_schema_url("failed_over")
+    insert = "INSERT INTO events (place, body) SELECT coalesce(max(place), 0) + 1, '' FROM events"
+    with PostgresDatabase(url) as database, PostgresDatabase(url) as other:
+        database.write(lambda connection: connection.execute(insert))
+        # As after a failover to a server that lacks the newest rows and the newest state of the sequence.
+        writers = "failed_over.writers"
+        execute(shared_url(), f"DELETE FROM {writers}", f"ALTER TABLE {writers} ALTER COLUMN id RESTART")
+        for each in (other, database, other, database):
+            each.write(lambda connection: connection.execute(insert))
+        assert execute(shared_url(), f"SELECT number FROM {writers}") == [(2,), (2,)]
+        count = "SELECT count(*) FROM events"
+        assert database.query(lambda connection: connection.execute(count).fetchone()[0]) == 5
+
+
+@pytest.mark.parametrize("number", [6, 7])
+def test_a_number_that_a_writer_has_used_records_no_other_transaction(number: int) -> None:
+    database = empty_database()
+
+    def record(connection: Any) -> None:
+        writer = connection.execute("SELECT add_writer(NULL)").fetchone()[0]
+        connection.execute("SELECT record_transaction(?, 7)", (writer,))
+        connection.execute("SELECT record_transaction(?, ?)", (writer, number))
+
+    with pytest.raises(StorageUnavailable, match="the writer has ended"):
+        database.write(record)
+
+
 def test_an_interrupted_write_leaves_a_usable_database() -> None:
     database = empty_database()
 
