@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 import re
+import secrets
 import select
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -190,6 +191,9 @@ class Session:
         self._preamble = [_Query(f"SELECT {calls}", ())] if settings else []
         self._prepared_names: dict[_Key, bytes] = {}
         """The names of prepared statements. A name is empty if a statement was executed, but is not prepared yet."""
+        self._name_prefix = f"sw_{secrets.token_hex(4)}_".encode()
+        """Random, so that behind a pooler which does not support prepared statements, a name is unknown to the session
+        of another client. Otherwise the statement of that client would be executed."""
         self._name_count = 0
         """The number of names that were ever assigned."""
         self._queue: list[_Query] = []
@@ -223,7 +227,7 @@ class Session:
         if self._unread:
             try:
                 self._read_results()
-            except (PostgresError, ConnectionLost):
+            except (PostgresError, ConnectionLost, RetryTransaction):
                 return True
         if self.is_open and self._read_poll.poll(0):
             try:
@@ -317,7 +321,7 @@ class Session:
             try:
                 self._queue.append(_Query("ROLLBACK", ()))
                 self.flush()
-            except (PostgresError, ConnectionLost):
+            except (PostgresError, ConnectionLost, RetryTransaction):
                 self.close()
 
     # -- the protocol
@@ -402,7 +406,7 @@ class Session:
             self._pg.send_query_params(text, data, types, formats, BINARY)
             return None
         self._name_count += 1
-        name = b"s%d" % self._name_count
+        name = b"%s%d" % (self._name_prefix, self._name_count)
         self._prepared_names[key] = name
         self._pg.send_prepare(name, text, types)
         self._pg.send_query_prepared(name, data, formats, BINARY)

@@ -27,7 +27,7 @@ from statewright.runs.bell import Ring
 from statewright.storage.database import Statement
 from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver, PostgresStore
 from statewright.storage.postgres.bell import PostgresBell
-from statewright.storage.postgres.connection import parse
+from statewright.storage.postgres.connection import Session, parse
 from statewright.storage.postgres.writer import MAX_ATTEMPTS
 from statewright.testing.clock import FakeClock
 from statewright.testing.conformance.checkpointer.samples import commit_after
@@ -246,6 +246,27 @@ def test_a_number_that_a_writer_has_used_records_no_other_transaction(number: in
 
     with pytest.raises(StorageUnavailable, match="the writer has ended"):
         database.write(record)
+
+
+def test_an_idle_session_whose_last_read_had_a_conflict_is_replaced() -> None:
+    session = Session(shared_url().encode(), prepare=False, timeout=30)
+    session.begin()
+    conflict = "DO $$ BEGIN RAISE EXCEPTION 'conflict with recovery' USING ERRCODE = '40001'; END $$"
+    session.send(Statement(conflict, ()))
+    session.commit_later()
+    assert session.has_ended()
+    session.close()
+
+
+def test_prepared_statements_of_different_clients_have_different_names() -> None:
+    names: list[str] = []
+    for _ in range(2):
+        session = Session(shared_url().encode(), prepare=True, timeout=30)
+        for _ in range(3):
+            rows = session.execute("SELECT name FROM pg_prepared_statements").fetchall()
+        names += [name for (name,) in rows]
+        session.close()
+    assert len(names) == len(set(names)) == 2
 
 
 def test_an_interrupted_write_leaves_a_usable_database() -> None:
