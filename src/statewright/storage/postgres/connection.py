@@ -175,16 +175,17 @@ class Session:
     ) -> None:
         """Connect to the server. Raises ConnectionLost if that fails or takes longer than `timeout` seconds.
 
-        Transactions use the tables of `schema`. If it is None, the search path of the user or the database applies.
-        `prepare` permits prepared statements. The server ends the session if it waits for longer than `idle_limit`
-        seconds for the next statement of a transaction.
+        Transactions use the tables of `schema` and no others. If it is None, the search path of the user or the
+        database applies. `prepare` permits prepared statements. The server ends the session if it waits for longer than
+        `idle_limit` seconds for the next statement of a transaction.
         """
         self._prepare = prepare
         self._pg: pq.abc.PGconn = connect(conninfo, timeout)
         self.backend_pid: Final = self._pg.backend_pid
         """The id of the process of the server, or what a pooler gives for it."""
-        # Set for each transaction, because the session may belong to a pooler.
-        settings = {"search_path": f'"{schema}", public'} if schema is not None else {}
+        # Set for each transaction, because the session may belong to a pooler. Not with `public`, whose tables would
+        # stand for those of a schema that was removed.
+        settings = {"search_path": f'"{schema}"'} if schema is not None else {}
         if idle_limit is not None:
             settings |= {"idle_in_transaction_session_timeout": str(idle_limit * 1000), **_CLIENT_CHECKS}
         calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())

@@ -75,6 +75,19 @@ def test_tables_in_the_schema_public_do_not_stand_for_those_of_another_schema() 
     assert not PostgresDatabase.is_initialized(url, schema="third")
 
 
+def test_after_its_schema_was_removed_a_database_uses_no_tables_of_the_schema_public() -> None:
+    execute(shared_url(), 'DROP DATABASE IF EXISTS "with_removed"', 'CREATE DATABASE "with_removed"')
+    url = shared_server().url_of("with_removed")
+    with PostgresDatabase(url) as public, PostgresDatabase(url, schema="removed") as removed:
+        saver = PostgresSaver(removed)
+        head = resolve(saver.commit(commit_after(None)))
+        execute(url, "SET client_min_messages TO warning", "DROP SCHEMA removed CASCADE")
+        for action in (lambda: saver.commit(commit_after(head)), lambda: saver.load("thread"), saver.threads):
+            with pytest.raises(StorageUnavailable, match="The schema was removed while it was open"):
+                resolve(action())
+        assert list(resolve(PostgresSaver(public).threads())) == []
+
+
 def test_the_schema_of_a_newer_version_is_refused() -> None:
     open_schema("newer").close()
     execute(shared_url(), "UPDATE newer.statewright_schema SET version = 99")
