@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -371,6 +373,32 @@ def test_locks_of_one_schema_do_not_block_another() -> None:
         second.write(lock)
 
     first.write(lock_both)
+
+
+def test_a_process_that_is_slow_in_a_transaction_does_not_keep_others_from_claiming() -> None:
+    database = empty_database()
+    ledger, is_slow, may_go_on = PostgresLedger(database), threading.Event(), threading.Event()
+
+    def be_slow(connection: Any) -> None:
+        connection.execute("SELECT 1")  # sends what the jobs before have queued
+        is_slow.set()
+        may_go_on.wait(60)
+
+    async def submit_claim() -> Any:
+        return ledger.claim("w", NOW, 1)  # a future on an event loop
+
+    with PostgresDatabase(shared_url(), schema=database.schema) as other, ThreadPoolExecutor(1) as pool:
+        PostgresLedger(other).write([Insert(run("r", thread_id="r", due_at=NOW))])
+        with database.transaction_lock:
+            claim = asyncio.run(submit_claim())
+            database.submit(be_slow)
+        try:
+            assert is_slow.wait(60)
+            claiming = pool.submit(lambda: resolve(PostgresLedger(other).claim("v", NOW, 1)))
+            assert claiming.result(30) == []  # the first claim was committed
+        finally:
+            may_go_on.set()
+        assert [claimed.id for claimed in resolve(claim)] == ["r"]
 
 
 def test_a_run_that_cannot_be_read_does_not_undo_the_claims_of_others() -> None:
