@@ -177,7 +177,7 @@ class Session:
 
         Transactions use the tables of `schema` and no others. If it is None, the search path of the user or the
         database applies. `prepare` permits prepared statements. The server ends the session if it waits for longer than
-        `idle_limit` seconds for the next statement of a transaction.
+        `idle_limit` seconds for the next statement of a transaction, or for the client to read a result.
         """
         self._prepare = prepare
         self._pg: pq.abc.PGconn = connect(conninfo, timeout)
@@ -187,7 +187,8 @@ class Session:
         # stand for those of a schema that was removed.
         settings = {"search_path": f'"{schema}"'} if schema is not None else {}
         if idle_limit is not None:
-            settings |= {"idle_in_transaction_session_timeout": str(idle_limit * 1000), **_CLIENT_CHECKS}
+            limit = str(idle_limit * 1000)
+            settings |= {"idle_in_transaction_session_timeout": limit, "tcp_user_timeout": limit, **_CLIENT_CHECKS}
         calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
         self._preamble = [_Query(f"SELECT {calls}", ())] if settings else []
         self._prepared_names: dict[_Key, bytes] = {}
