@@ -26,8 +26,8 @@ class TcpProxy:
         """Whether the server sees that a watch has cut a connection. Otherwise its end stays open."""
         self.cuts = 0
         """How many connections were cut by a watch."""
-        self._moving = threading.Event()
-        self._moving.set()
+        self._moving, self._responding = threading.Event(), threading.Event()
+        self.thaw()
         self._sockets: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -45,8 +45,13 @@ class TcpProxy:
         """Forward nothing more, until `thaw`."""
         self._moving.clear()
 
+    def freeze_responses(self) -> None:
+        """Forward nothing more of what the server sends, until `thaw`."""
+        self._responding.clear()
+
     def thaw(self) -> None:
         self._moving.set()
+        self._responding.set()
 
     def cut(self) -> None:
         """End all connections."""
@@ -73,6 +78,8 @@ class TcpProxy:
         with suppress(OSError):
             while data := source.recv(65536):
                 self._moving.wait()
+                if not is_request:
+                    self._responding.wait()
                 watch = self.watch_requests if is_request else self.watch_responses
                 if watch is not None and watch(data):
                     self.cuts += 1

@@ -21,8 +21,7 @@ from tests.work import FULL
 
 from statewright import InMemorySaver
 from statewright.storage.copy import copy_database
-from statewright.storage.postgres import PostgresSaver
-from statewright.storage.postgres import commits as postgres_commits
+from statewright.storage.postgres import PostgresSaver, compaction
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
 from statewright.testing import FakeClock
 
@@ -51,7 +50,7 @@ def test_a_copied_history_equals_that_of_the_model(
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(compaction_limits(limits))
-        stack.enter_context(mock.patch.multiple(postgres_commits, **recent))
+        stack.enter_context(mock.patch.multiple(compaction, **recent))
         original = stack.enter_context(SqliteDatabase(folder / "original.db", compress=compress))
         back = stack.enter_context(SqliteDatabase(folder / "back.db"))
         server = empty_database(key=key)

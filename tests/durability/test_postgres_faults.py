@@ -238,21 +238,25 @@ def cut_at_commit(proxy: TcpProxy) -> Callable[[bytes], bool]:
     return lambda data: proxy.cuts == before and b"COMMIT\0" in data
 
 
+@pytest.mark.parametrize(
+    "statement", ["SELECT 1", "SELECT repeat('x', 50000000)"]
+)  # waits for a statement, for a reader
 def test_a_client_that_is_gone_within_a_transaction_holds_its_locks_no_longer_than_the_limit(
-    server: Server, schema: str, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
+    server: Server, schema: str, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
     monkeypatch.setattr(database_module, "IDLE_LIMIT", 1)
     frozen = PostgresDatabase(server.tcp_url(proxy.port), schema=schema)
     with PostgresDatabase(server.url, schema=schema) as database:
         has_locked = threading.Event()
+        freeze = proxy.freeze if statement == "SELECT 1" else proxy.freeze_responses
 
         def job(connection: Any) -> None:
             connection.lock("thread default thread")
             connection.execute("LOCK TABLE lines IN EXCLUSIVE MODE")
             if not has_locked.is_set():
-                proxy.freeze()
+                freeze()
                 has_locked.set()
-            connection.execute("SELECT 1")
+            connection.execute(statement)
 
         with ThreadPoolExecutor(1) as pool:
             blocked = pool.submit(frozen.write, job)

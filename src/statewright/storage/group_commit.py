@@ -34,7 +34,7 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Hashable, Sequence
 from traceback import clear_frames
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from weakref import ref
 
 from statewright.errors import StorageError, StorageUnavailable
@@ -57,14 +57,25 @@ class LateFailure(Exception):  # its cause is the error
     """Raised by a commit if a statement of a job has failed after the job returned. `__cause__` is the error."""
 
 
+class SeparateJob(Generic[T]):
+    """A job that shares its transaction with no other, because it locks what all processes need."""
+
+    def __init__(self, job: Job[T]) -> None:
+        self._job = job
+
+    def __call__(self, connection: Any) -> T:
+        return self._job(connection)
+
+
 class QueuedWrite(LightFuture[T]):
     """A job and the future of its result."""
 
-    __slots__ = ("_job", "error", "outcome")
+    __slots__ = ("_job", "error", "is_separate", "outcome")
 
     def __init__(self, job: Job[T]) -> None:
         super().__init__()
         self._job = job
+        self.is_separate: Final = isinstance(job, SeparateJob)
         self.outcome: Any = None
         """The result of the job, which is valid once the transaction has been committed."""
         self.error: BaseException | None = None
@@ -306,6 +317,8 @@ class GroupCommitDatabase(Database):
         queue, group = self._queue, list[QueuedWrite[Any]]()
         try:
             while queue and len(group) < MAX_GROUP_SIZE:
+                if group and (group[-1].is_separate or queue[0].is_separate):
+                    break
                 group.append(queue.popleft())
             if group and not self._write_group(group):
                 self._write_singly(group)

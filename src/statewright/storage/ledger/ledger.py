@@ -55,10 +55,10 @@ class DatabaseLedger(Backend[D]):
         excluded_versions: Sequence[str] = (),
     ) -> MaybeFuture[Sequence[Run]]:
         claimant = Claimant(worker_id, queues, excluded_versions)
-        return self._write(lambda connection: self._claim(connection, claimant, now, limit))
+        return self._write(self._claim_job(claimant, now, limit))
 
-    def _claim(self, connection: Connection, claimant: Claimant, now: datetime, limit: int) -> list[Run]:
-        return claim_runs(connection, self._tables, claimant, now, limit, self._held_cursor)
+    def _claim_job(self, claimant: Claimant, now: datetime, limit: int) -> Job[list[Run]]:
+        return lambda connection: claim_runs(connection, self._tables, claimant, now, limit, self._held_cursor)
 
     # -- reading
 

@@ -8,7 +8,7 @@ would not be enough: a worker that was frozen could still commit after another w
 
 Some commits need more round trips, because data must be read before it can be written: forks, commits without deltas,
 and some that delete the namespaces of completed subgraph calls. They are rare. Compaction follows in a transaction of
-its own.
+its own (`compaction.py`).
 
 The checkpoints of a call are deleted by a function of the server, too, as long as nothing of them has to be kept: the
 log of a call is therefore stored beside its checkpoints and not in them. If a fork of a checkpoint needs its state, or
@@ -39,10 +39,10 @@ from statewright.ids import CheckpointId
 from statewright.storage.checkpoints.commits import Writer
 from statewright.storage.checkpoints.head_cache import StoredThread
 from statewright.storage.checkpoints.removal import drop_calls
-from statewright.storage.checkpoints.segments import LARGEST, RECENT, SegmentWriter
-from statewright.storage.damage import report_damage, with_damage_report
+from statewright.storage.damage import with_damage_report
 from statewright.storage.database import Connection, Job, Statement, thread_lock
 from statewright.storage.group_commit import RetryTransaction
+from statewright.storage.postgres.compaction import Compactions
 from statewright.storage.postgres.connection import PostgresError
 
 if TYPE_CHECKING:
@@ -57,6 +57,10 @@ class PostgresWriter(Writer):
     """Creates the jobs that write to the threads of a workspace."""
 
     _database: PostgresDatabase
+
+    def __init__(self, database: PostgresDatabase, workspace: str) -> None:
+        super().__init__(database, workspace)
+        self._compactions = Compactions(database, workspace, self._sql)
 
     def lock(self, connection: Connection, thread_id: str) -> None:
         connection.lock(thread_lock(self._workspace, thread_id))
@@ -121,9 +125,7 @@ class PostgresWriter(Writer):
         )
 
         def compact_if_due(rows: list[Any], _: int) -> None:
-            ((line, record_count, size),) = rows
-            if record_count >= RECENT or (size >= LARGEST and record_count > 1):
-                self._database.submit(self._compaction_job(commit.branch_key.thread_id, line))
+            self._compactions.submit_if_due(commit.branch_key.thread_id, *rows[0])
 
         return Statement(
             self._sql["save_commit"],
@@ -167,18 +169,6 @@ class PostgresWriter(Writer):
         if row_id is None:  # the commit will be refused, because the branch has no head that could be its parent
             return encoded.changes
         return self._encoder.encode_all_values(commit, reader.state_at(row_id))
-
-    def _compaction_job(self, thread_id: str, line: int) -> Job[None]:
-        def compact(connection: Connection) -> None:
-            self.lock(connection, thread_id)
-            connection.execute(self._sql["count_records"], (line,))
-            row = connection.execute(self._sql["record_sizes"], (line,)).fetchone()
-            if row is not None and (row[0] >= RECENT or (row[1] >= LARGEST and row[0] > 1)):
-                with report_damage(f"thread {thread_id!r}"):
-                    SegmentWriter(connection, self._database).compact(line)
-                connection.execute(self._sql["count_records"], (line,))
-
-        return compact
 
     # -- results
 

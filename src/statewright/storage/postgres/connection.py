@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 import re
+import secrets
 import select
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -174,22 +175,27 @@ class Session:
     ) -> None:
         """Connect to the server. Raises ConnectionLost if that fails or takes longer than `timeout` seconds.
 
-        Transactions use the tables of `schema`. If it is None, the search path of the user or the database applies.
-        `prepare` permits prepared statements. The server ends the session if it waits for longer than `idle_limit`
-        seconds for the next statement of a transaction.
+        Transactions use the tables of `schema` and no others. If it is None, the search path of the user or the
+        database applies. `prepare` permits prepared statements. The server ends the session if it waits for longer than
+        `idle_limit` seconds for the next statement of a transaction, or for the client to read a result.
         """
         self._prepare = prepare
         self._pg: pq.abc.PGconn = connect(conninfo, timeout)
         self.backend_pid: Final = self._pg.backend_pid
         """The id of the process of the server, or what a pooler gives for it."""
-        # Set for each transaction, because the session may belong to a pooler.
-        settings = {"search_path": f'"{schema}", public'} if schema is not None else {}
+        # Set for each transaction, because the session may belong to a pooler. Not with `public`, whose tables would
+        # stand for those of a schema that was removed.
+        settings = {"search_path": f'"{schema}"'} if schema is not None else {}
         if idle_limit is not None:
-            settings |= {"idle_in_transaction_session_timeout": str(idle_limit * 1000), **_CLIENT_CHECKS}
+            limit = str(idle_limit * 1000)
+            settings |= {"idle_in_transaction_session_timeout": limit, "tcp_user_timeout": limit, **_CLIENT_CHECKS}
         calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
         self._preamble = [_Query(f"SELECT {calls}", ())] if settings else []
         self._prepared_names: dict[_Key, bytes] = {}
         """The names of prepared statements. A name is empty if a statement was executed, but is not prepared yet."""
+        self._name_prefix = f"sw_{secrets.token_hex(4)}_".encode()
+        """Random, so that behind a pooler which does not support prepared statements, a name is unknown to the session
+        of another client. Otherwise the statement of that client would be executed."""
         self._name_count = 0
         """The number of names that were ever assigned."""
         self._queue: list[_Query] = []
@@ -223,7 +229,7 @@ class Session:
         if self._unread:
             try:
                 self._read_results()
-            except (PostgresError, ConnectionLost):
+            except (PostgresError, ConnectionLost, RetryTransaction):
                 return True
         if self.is_open and self._read_poll.poll(0):
             try:
@@ -317,7 +323,7 @@ class Session:
             try:
                 self._queue.append(_Query("ROLLBACK", ()))
                 self.flush()
-            except (PostgresError, ConnectionLost):
+            except (PostgresError, ConnectionLost, RetryTransaction):
                 self.close()
 
     # -- the protocol
@@ -402,7 +408,7 @@ class Session:
             self._pg.send_query_params(text, data, types, formats, BINARY)
             return None
         self._name_count += 1
-        name = b"s%d" % self._name_count
+        name = b"%s%d" % (self._name_prefix, self._name_count)
         self._prepared_names[key] = name
         self._pg.send_prepare(name, text, types)
         self._pg.send_query_prepared(name, data, formats, BINARY)

@@ -140,14 +140,14 @@ class PostgresDatabase(GroupCommitDatabase):
         """Return whether the tables exist. Nothing is created. Raises StorageUnavailable."""
         address = _read_address(url, schema, prepare, None)
         with _session_to_inspect(address) as session:
-            return has_schema(session, address.schema)
+            return has_schema(session)
 
     @staticmethod
     def schema_version(url: str, *, schema: str | None = None, prepare: bool | None = None) -> int:
         """Return the version of the schema, 0 if there are no tables. Nothing is created. Raises StorageUnavailable."""
         address = _read_address(url, schema, prepare, None)
         with _session_to_inspect(address) as session:
-            return read_version(session, address.schema)
+            return read_version(session)
 
     # -- sessions
 

@@ -36,13 +36,15 @@ _CANCELLED: Final = "57014"
 _UNSTORABLE: Final = ("22", "54")
 """Classes of errors about a value that cannot be stored: characters, or a text that is too long for an index."""
 _DAMAGED: Final = ("XX001", "XX002")
+_REMOVED: Final = "The schema was removed while it was open. Restore it, and start again."
 _REMEDIES: Final = {
     "25006": "Connect to the primary server, with target_session_attrs=read-write if there are several hosts.",
     "28000": "Check the user and the password in its address.",
     "28P01": "Check the user and the password in its address.",
     "3D000": "Create the database, or check its name in the address.",
     "42501": "Give this user permission to create and use tables in the schema.",
-    "42P01": "Tables are missing: the schema was removed while it was open. Restore it, and start again.",
+    "42883": _REMOVED,  # a function is missing
+    "42P01": _REMOVED,  # a table is missing
     "53200": "Write less at once, or raise max_locks_per_transaction of the server.",
     "53300": "Raise max_connections of the server, lower `readers`, or use a pooler such as pgbouncer.",
 }

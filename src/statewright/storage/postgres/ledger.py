@@ -1,8 +1,8 @@
 """The ledger for Postgres, whose server claims runs by itself.
 
 A claim is one function of the server (`sql/claims.sql`), with the same rules as `storage/ledger/claim.py`. It is sent
-with the lock of claims in one round trip, so that the lock is held for the milliseconds that the function takes, and
-not while a client is slow, or frozen.
+with the lock of claims and the commit in one round trip, in a transaction of its own, so that the lock is held for the
+milliseconds that the function takes, and not while a client is slow, or frozen.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from statewright.clock import instant_of, microseconds
 from statewright.errors import StorageError
 from statewright.ids import new_run_id
 from statewright.runs import NextDue, Run
-from statewright.storage.database import Connection, Statement
+from statewright.storage.database import Connection, Job, Statement
+from statewright.storage.group_commit import SeparateJob
 from statewright.storage.ledger.claim import Claimant
 from statewright.storage.ledger.ledger import DatabaseLedger
 from statewright.storage.postgres.database import PostgresDatabase
@@ -33,6 +34,9 @@ class PostgresLedger(DatabaseLedger[PostgresDatabase]):
     """
 
     database_type = PostgresDatabase
+
+    def _claim_job(self, claimant: Claimant, now: datetime, limit: int) -> Job[list[Run]]:
+        return SeparateJob(lambda connection: self._claim(connection, claimant, now, limit))
 
     def _claim(self, connection: Connection, claimant: Claimant, now: datetime, limit: int) -> list[Run]:
         if limit <= 0:

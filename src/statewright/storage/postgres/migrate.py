@@ -23,7 +23,7 @@ _SCRIPTS: Final = ("tables", "functions", "ledger_tables", "claims", "items_tabl
 """The scripts that create version 1, in order."""
 _KNOWN_TEXT: Final = b"statewright"
 """A text that is stored encrypted, so that a wrong key can be recognized."""
-_EXISTS: Final = "SELECT to_regclass(?) IS NOT NULL"
+_EXISTS: Final = "SELECT to_regclass('statewright_schema') IS NOT NULL"
 _IS_NEW_SCHEMA: Final = "SELECT to_regnamespace(?) IS NULL"
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('statewright schema', 0))"
 """Waits for other migrations in the database. `Session.lock` depends on a table that is created here."""
@@ -37,7 +37,7 @@ def prepare_schema(session: Session, location: str, schema: str | None, encrypto
     `encryptor` has another key than the database.
     """
     session.begin()
-    version, key = _read(session, schema)
+    version, key = _read(session)
     session.commit()
     if version < VERSION:
         version, key = _migrate(session, schema, encryptor)
@@ -47,31 +47,29 @@ def prepare_schema(session: Session, location: str, schema: str | None, encrypto
         _check_key(key, location, encryptor)
 
 
-def has_schema(session: Session, schema: str | None) -> bool:
+def has_schema(session: Session) -> bool:
     """Return whether the schema of the session has tables of Statewright."""
     session.begin()
-    exists = _exists(session, schema)
+    exists = _exists(session)
     session.commit()
     return exists
 
 
-def read_version(session: Session, schema: str | None) -> int:
+def read_version(session: Session) -> int:
     """Return the version of the schema of the session, 0 if it has no tables of Statewright."""
     session.begin()
-    version, _ = _read(session, schema)
+    version, _ = _read(session)
     session.commit()
     return version
 
 
-def _exists(session: Session, schema: str | None) -> bool:
-    # With its schema: transactions also search the schema `public`, which may have tables of Statewright, too.
-    name = "statewright_schema" if schema is None else f'"{schema}".statewright_schema'
-    return session.execute(_EXISTS, (name,)).fetchone()[0]
+def _exists(session: Session) -> bool:
+    return session.execute(_EXISTS).fetchone()[0]
 
 
-def _read(session: Session, schema: str | None) -> tuple[int, bytes]:
+def _read(session: Session) -> tuple[int, bytes]:
     """Return the version of the schema and the encrypted known text. The version of an empty schema is 0."""
-    if not _exists(session, schema):
+    if not _exists(session):
         return 0, b""
     row = session.execute(_READ).fetchone()
     if row is None:
@@ -87,7 +85,7 @@ def _migrate(session: Session, schema: str | None, encryptor: Encryptor) -> tupl
         # `IF NOT EXISTS` would need permission to create schemas even if this one exists.
         if schema is not None and session.execute(_IS_NEW_SCHEMA, (schema,)).fetchone()[0]:
             session.execute(f'CREATE SCHEMA "{schema}"')
-        version, key = _read(session, schema)
+        version, key = _read(session)
         if version >= VERSION:
             session.commit()
             return version, key
@@ -119,7 +117,7 @@ STEPS: Final[tuple[Callable[[Session, Encryptor], None], ...]] = (
     _run_scripts("version_2"),  # the table of writers, and what the search by pgvector needs
     _run_scripts("version_3"),  # the function that deletes completed calls
     _run_scripts("claims"),
-    _run_scripts("version_5", "claims"),  # claims of held runs
+    _run_scripts("version_5", "claims"),  # claims of held runs, and random ids of writers
 )
 """The functions that migrate the schema from each version, beginning with 0, to the next version."""
 VERSION: Final = len(STEPS)

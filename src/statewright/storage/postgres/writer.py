@@ -10,6 +10,8 @@ done again. Before that, the row is marked as ended, which waits for a transacti
 makes one fail whose statements are still under way. Each number is written by the transaction itself, in the same round
 trip, so the answer is right whichever way the session was lost.
 
+The ids of rows are random, because a failover to a server that lacks the newest rows would give counted ids out again.
+
 A row is replaced after `MAX_TRANSACTIONS`: while a long transaction, such as a dump, keeps old versions of rows from
 being removed, an update has to pass those of its row.
 

@@ -18,8 +18,7 @@ from statewright.runs import RECORDS, Advance, Insert, NewEvent, Run
 from statewright.storage.checkpoints import commits, segments
 from statewright.storage.database import Database
 from statewright.storage.open import ledger_of, open_database, store_of
-from statewright.storage.postgres import PostgresSaver
-from statewright.storage.postgres import commits as postgres_commits
+from statewright.storage.postgres import PostgresSaver, compaction
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
 from statewright.store import Index
 from statewright.testing.conformance.ledger.samples import (
@@ -65,7 +64,7 @@ def saver_of(database: Database, workspace: str = "default") -> Any:
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compact old checkpoints soon."""
     monkeypatch.setattr(segments, "LONGEST", 3)
-    for module in (segments, commits, postgres_commits):
+    for module in (segments, commits, compaction):
         monkeypatch.setattr(module, "RECENT", 5)
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.postgres_server import empty_database
+from tests.postgres_server import empty_database, execute, new_schema_url, shared_url
 
 from statewright.checkpoint import BranchKey, LeaseRequest, Pending
 from statewright.futures import resolve
 from statewright.ids import CheckpointId
 from statewright.runs import Advance, Insert, Run, RunStatus
+from statewright.storage.checkpoints import segments
 from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver
+from statewright.storage.postgres import compaction as compaction_module
 from statewright.storage.postgres.connection import Session
 from statewright.testing.conformance.checkpointer.samples import commit_after, make_log
 from statewright.testing.conformance.ledger.samples import run
@@ -120,3 +123,35 @@ def test_what_must_be_kept_of_a_call_is_read_before_it_is_deleted(database: Post
     assert list(resolve(saver.events("thread", run_id="run"))) == events
     remaining = resolve(saver.load("thread", namespace="a:1", branch="b"))
     assert (remaining is not None) == (count == 2)
+
+
+# -- compaction
+
+
+def test_a_compaction_that_fails_is_reported_and_not_attempted_after_each_commit(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(segments, "LONGEST", 3)
+    for module in (segments, compaction_module):
+        monkeypatch.setattr(module, "RECENT", 5)
+    caplog.set_level(logging.WARNING, "statewright.storage")
+    failures: list[int] = []
+    with PostgresDatabase(new_schema_url("compacted")) as database:
+        execute(
+            shared_url(),
+            """CREATE FUNCTION compacted.fill() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN
+                RAISE EXCEPTION 'no space' USING ERRCODE = 'disk_full';
+            END $$""",
+            "CREATE TRIGGER fill BEFORE INSERT ON compacted.segments EXECUTE FUNCTION compacted.fill()",
+        )
+        saver, head = PostgresSaver(database), None
+        for n in range(1, 21):
+            if n == 12:
+                execute(shared_url(), "DROP TRIGGER fill ON compacted.segments")
+            head = resolve(saver.commit(commit_after(head)))
+            database.write(lambda connection: None)  # after the compaction, which was queued before
+            failures += [n] * len(caplog.records)
+            caplog.clear()
+        assert failures == [5, 10]
+        assert execute(shared_url(), "SELECT count(*) FROM compacted.segments")[0][0] > 0
+        assert len(resolve(saver.history("thread"))) == 20

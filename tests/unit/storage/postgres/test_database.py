@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,7 +29,7 @@ from statewright.runs.bell import Ring
 from statewright.storage.database import Statement
 from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver, PostgresStore
 from statewright.storage.postgres.bell import PostgresBell
-from statewright.storage.postgres.connection import parse
+from statewright.storage.postgres.connection import Session, parse
 from statewright.storage.postgres.writer import MAX_ATTEMPTS
 from statewright.testing.clock import FakeClock
 from statewright.testing.conformance.checkpointer.samples import commit_after
@@ -73,6 +75,19 @@ def test_tables_in_the_schema_public_do_not_stand_for_those_of_another_schema() 
     assert PostgresDatabase.is_initialized(url)
     assert PostgresDatabase.is_initialized(url, schema="other")
     assert not PostgresDatabase.is_initialized(url, schema="third")
+
+
+def test_after_its_schema_was_removed_a_database_uses_no_tables_of_the_schema_public() -> None:
+    execute(shared_url(), 'DROP DATABASE IF EXISTS "with_removed"', 'CREATE DATABASE "with_removed"')
+    url = shared_server().url_of("with_removed")
+    with PostgresDatabase(url) as public, PostgresDatabase(url, schema="removed") as removed:
+        saver = PostgresSaver(removed)
+        head = resolve(saver.commit(commit_after(None)))
+        execute(url, "SET client_min_messages TO warning", "DROP SCHEMA removed CASCADE")
+        for action in (lambda: saver.commit(commit_after(head)), lambda: saver.load("thread"), saver.threads):
+            with pytest.raises(StorageUnavailable, match="The schema was removed while it was open"):
+                resolve(action())
+        assert list(resolve(PostgresSaver(public).threads())) == []
 
 
 def test_the_schema_of_a_newer_version_is_refused() -> None:
@@ -221,6 +236,55 @@ def test_a_read_whose_session_ends_is_done_again() -> None:
     assert len(set(attempts)) == 2
 
 
+def test_two_processes_never_share_the_row_that_tells_what_was_committed() -> None:
+    url = new_schema_url("failed_over")
+    insert = "INSERT INTO events (place, body) SELECT coalesce(max(place), 0) + 1, '' FROM events"
+    with PostgresDatabase(url) as database, PostgresDatabase(url) as other:
+        database.write(lambda connection: connection.execute(insert))
+        # As after a failover to a server that lacks the newest rows and the newest state of the sequence.
+        writers = "failed_over.writers"
+        execute(shared_url(), f"DELETE FROM {writers}", f"ALTER TABLE {writers} ALTER COLUMN id RESTART")
+        for each in (other, database, other, database):
+            each.write(lambda connection: connection.execute(insert))
+        assert execute(shared_url(), f"SELECT number FROM {writers}") == [(2,), (2,)]
+        count = "SELECT count(*) FROM events"
+        assert database.query(lambda connection: connection.execute(count).fetchone()[0]) == 5
+
+
+@pytest.mark.parametrize("number", [6, 7])
+def test_a_number_that_a_writer_has_used_records_no_other_transaction(number: int) -> None:
+    database = empty_database()
+
+    def record(connection: Any) -> None:
+        writer = connection.execute("SELECT add_writer(NULL)").fetchone()[0]
+        connection.execute("SELECT record_transaction(?, 7)", (writer,))
+        connection.execute("SELECT record_transaction(?, ?)", (writer, number))
+
+    with pytest.raises(StorageUnavailable, match="the writer has ended"):
+        database.write(record)
+
+
+def test_an_idle_session_whose_last_read_had_a_conflict_is_replaced() -> None:
+    session = Session(shared_url().encode(), prepare=False, timeout=30)
+    session.begin()
+    conflict = "DO $$ BEGIN RAISE EXCEPTION 'conflict with recovery' USING ERRCODE = '40001'; END $$"
+    session.send(Statement(conflict, ()))
+    session.commit_later()
+    assert session.has_ended()
+    session.close()
+
+
+def test_prepared_statements_of_different_clients_have_different_names() -> None:
+    names: list[str] = []
+    for _ in range(2):
+        session = Session(shared_url().encode(), prepare=True, timeout=30)
+        for _ in range(3):
+            rows = session.execute("SELECT name FROM pg_prepared_statements").fetchall()
+        names += [name for (name,) in rows]
+        session.close()
+    assert len(names) == len(set(names)) == 2
+
+
 def test_an_interrupted_write_leaves_a_usable_database() -> None:
     database = empty_database()
 
@@ -310,6 +374,32 @@ def test_locks_of_one_schema_do_not_block_another() -> None:
         second.write(lock)
 
     first.write(lock_both)
+
+
+def test_a_process_that_is_slow_in_a_transaction_does_not_keep_others_from_claiming() -> None:
+    database = empty_database()
+    ledger, is_slow, may_go_on = PostgresLedger(database), threading.Event(), threading.Event()
+
+    def be_slow(connection: Any) -> None:
+        connection.execute("SELECT 1")  # sends what the jobs before have queued
+        is_slow.set()
+        may_go_on.wait(60)
+
+    async def submit_claim() -> Any:
+        return ledger.claim("w", NOW, 1)  # a future on an event loop
+
+    with PostgresDatabase(shared_url(), schema=database.schema) as other, ThreadPoolExecutor(1) as pool:
+        PostgresLedger(other).write([Insert(run("r", thread_id="r", due_at=NOW))])
+        with database.transaction_lock:
+            claim = asyncio.run(submit_claim())
+            database.submit(be_slow)
+        try:
+            assert is_slow.wait(60)
+            claiming = pool.submit(lambda: resolve(PostgresLedger(other).claim("v", NOW, 1)))
+            assert claiming.result(30) == []  # the first claim was committed
+        finally:
+            may_go_on.set()
+        assert [claimed.id for claimed in resolve(claim)] == ["r"]
 
 
 def test_a_run_that_cannot_be_read_does_not_undo_the_claims_of_others() -> None:
