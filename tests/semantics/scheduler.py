@@ -9,15 +9,23 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from statewright.checkpoint import JournalKey
 from statewright.clock import Alarm, SystemClock
+from statewright.errors import StorageUnavailable
+from statewright.futures import resolve
+from statewright.ids import TaskId
 from statewright.runtime.lifecycle.thread_lease import LONGEST_POLL
 
 GUARD = 600.0
 """Seconds after which a caller is considered to hang."""
+
+
+class Killed(BaseException):
+    """Ends a caller whose process was killed: none of its later calls reaches the storage."""
 
 
 class Caller(threading.Thread):
@@ -28,12 +36,18 @@ class Caller(threading.Thread):
         self.result: Any = None
         self.error: BaseException | None = None
         self.open = threading.Event()
+        self.stops_left: int | None = None
+        """The number of gates that it will pass before it is killed; None if it is not killed."""
         self._scheduler = scheduler
         self._act = act
 
+    @property
+    def is_killed(self) -> bool:
+        return self.stops_left is not None and self.stops_left < 0
+
     def run(self) -> None:
-        self._scheduler.stop_here()
         try:
+            self._scheduler.stop_here()
             self.result = self._act()
         except BaseException as error:
             self.error = error
@@ -55,15 +69,24 @@ class Scheduler:
         return caller
 
     def stop_here(self) -> None:
-        """Wait until the calling thread is chosen. Return at once on threads that are not callers."""
+        """Wait until the calling thread is chosen. Return at once on threads that are not callers.
+
+        Raises Killed if the caller is killed at this gate, or was before.
+        """
         caller = threading.current_thread()
         if not isinstance(caller, Caller):
             return
+        if caller.is_killed:
+            raise Killed
         caller.open.clear()
         with self._changed:
             self._parked[caller] = None
             self._changed.notify_all()
         assert caller.open.wait(GUARD), f"{caller.name} was never chosen"
+        if caller.stops_left is not None:
+            caller.stops_left -= 1
+            if caller.is_killed:
+                raise Killed
 
     def leave(self, caller: Caller) -> None:
         with self._changed:
@@ -99,6 +122,10 @@ class GatedSaver:
     def __init__(self, saver: Any, scheduler: Scheduler) -> None:
         self._saver = saver
         self._scheduler = scheduler
+        self.caller: Caller | None = None
+        """The caller that uses this saver, also on other threads; None if it is never killed."""
+        self.recorded: Callable[[TaskId], object] = lambda task: None
+        """Called with the task of a step whose result is saved."""
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._saver, name)
@@ -107,12 +134,22 @@ class GatedSaver:
 
         def call(*args: Any, **options: Any) -> Any:
             self._scheduler.stop_here()
+            if self.caller is not None and self.caller.is_killed:  # on a thread that releases what was abandoned
+                raise StorageUnavailable("The process was killed.")
             try:
-                return method(*args, **options)
+                reply = method(*args, **options)
+                if name == "save_results":
+                    self._report_recorded(reply, args[2].journal)
+                return reply
             finally:
                 self._scheduler.stop_here()
 
         return call
+
+    def _report_recorded(self, reply: Any, journal: Iterable[JournalKey]) -> None:
+        resolve(reply)
+        for task, _, _ in journal:
+            self.recorded(task)
 
 
 class GatedClock(SystemClock):

@@ -24,6 +24,7 @@ from tests.semantics.scheduler import GatedClock, GatedSaver, Scheduler
 from tests.work import FULL
 
 from statewright import START, Command, InMemorySaver, RunControl, Runtime, StateGraph, append, interrupt
+from statewright.checkpoint import is_holder_gone
 from statewright.errors import EmptyInputError, InvalidResume, InvalidUpdateError, ThreadBusy, UnansweredInterrupts
 from statewright.storage.sqlite import SqliteSaver
 
@@ -87,7 +88,7 @@ class Call:
         return {key: value for key, value in result.items() if key != "__interrupt__"}
 
 
-def graph_of(effects: list[str]) -> Any:
+def graph_of(effects: list[str], start_effect: Callable[[str], object] | None = None) -> Any:
     """A graph of three supersteps: it notes its input, asks, pays once, and for some inputs fails after the payment."""
 
     def note(state: State) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def graph_of(effects: list[str]) -> Any:
         x = state.get("x", 0)  # an input that was rolled back is gone
         answer = interrupt("pay?", timeout=3600) if x % 2 else None
         task = runtime.execution_info.task_id
-        runtime.step("pay", lambda: effects.append(task))
+        runtime.step("pay", lambda: (start_effect or effects.append)(task))
         if x % 3 == 0 and effects.count(task) < 2 and runtime.idempotency_key not in failed:
             failed.add(runtime.idempotency_key)
             raise OSError("after the payment")
@@ -207,6 +208,38 @@ def test_callers_that_take_over_the_thread_repeat_no_effects(seed: int, savers: 
         with suppress(OSError):  # the payment that fails once
             app.invoke(Command(resume=1) if waits else None, THREAD)
     check_effects_and_commits(app, effects)
+
+
+@pytest.mark.parametrize("seed", SEEDS if FULL else [*SEEDS, 340])  # 340: killed while another caller loads the thread
+def test_callers_that_are_killed_at_any_call_of_their_savers_leave_no_step_to_be_repeated(
+    seed: int, savers: Any
+) -> None:
+    saver_of, recorded, repeated = savers(), set[str](), list[str]()
+    graph = graph_of([], lambda task: repeated.append(task) if task in recorded else None)
+    chance = random.Random(seed)
+    outcome_of(Call("first", "input", 1, "reject"), graph.compile(saver_of()))
+    scheduler = Scheduler(seed)
+    for number in range(4):
+        kind, is_async = chance.choice(["answer", "continue"]), chance.random() < 0.3
+        call = Call(f"call{number}", kind, number, chance.choice(["reject", "enqueue", "interrupt"]), is_async)
+        saver = GatedSaver(saver_of(), scheduler)
+        saver.recorded = recorded.add
+        app = graph.compile(saver, clock=GatedClock(scheduler))
+        saver.caller = scheduler.add(call.name, partial(call.perform, app))
+        saver.caller.stops_left = chance.randrange(25) if number < 3 else None
+    scheduler.run()
+
+    app = graph.compile(saver_of())
+    while app.get_state(THREAD).next:
+        waits = app.get_state(THREAD).interrupts
+        app.invoke(Command(resume=1) if waits else None, THREAD)
+    assert not repeated
+    lease = app.checkpointer.lease("t")
+    assert lease is None or is_holder_gone(lease.owner)
+    check_no_interleaving(app)
+    log = app.get_state(THREAD).values["log"]
+    assert len(log) == 3
+    assert (log[0], log[2]) == ("in 1", "end")
 
 
 def check_effects_and_commits(app: Any, effects: list[str]) -> None:

@@ -7,7 +7,8 @@ outdated epoch. No node has run by then, so the run loads the thread again and s
 
 The epoch is not enough if another run holds the thread when it is loaded. The holder continues to write without
 changing the epoch, and its lease may expire just before the claim arrives, which would then be accepted. So the thread
-is regarded as busy if the holder's lease had not expired just *before* the load.
+is regarded as busy if the holder's lease had not expired just *before* the load. A holder that is found dead may have
+written after the load, and have died since. So the thread is loaded again, after its death.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from statewright.checkpoint import Lease, SavedCheckpoint
+from statewright.checkpoint import SavedCheckpoint, is_holder_gone
 from statewright.errors import ThreadBusy
 from statewright.futures import LightFuture, SafeEvent
 
@@ -42,6 +43,7 @@ class Claim:
     """The claim of a run on its thread. The runs of subgraphs share the claim of the root run."""
 
     __slots__ = (
+        "dead_holder",
         "expected_epoch",
         "is_in_doubt",
         "is_made",
@@ -64,6 +66,8 @@ class Claim:
         thread had no checkpoint."""
         self.refused_version: tuple[str, int | None] | None = None
         """The loaded version that the last refused claim was based on."""
+        self.dead_holder: str | None = None
+        """A holder that was found dead, so that it has not written since; None if none was."""
         self.expected_epoch: int | None = None
         """The epoch that the thread must still have when it is claimed; None if it is not checked."""
         self.is_in_doubt = False
@@ -78,16 +82,20 @@ class Claim:
         self.ticket: Ticket | None = None
         """The position of the run in the queue for the thread; None if the run is not in the queue."""
 
-    def record_loaded(self, saved: SavedCheckpoint | None, owner: str) -> None:
+    def record_loaded(self, saved: SavedCheckpoint | None, owner: str) -> bool:
         """Record the version of the thread that was loaded: the next claim is refused if the version has changed.
 
+        Return False if the thread has to be loaded again, because its holder may have written since, and has died.
         Raises ThreadBusy if a run other than `owner` holds the thread.
         """
         self.expected_epoch = saved.epoch if saved is not None else None
         self.loaded_version = (saved.id, saved.epoch) if saved is not None else ("", None)
         lease = saved.lease if saved is not None else None
-        if saved is not None and lease is not None and self._is_live(lease, owner):
+        if saved is None or lease is None or lease.owner in (owner, self.dead_holder):
+            return True
+        if self.loaded_at is not None and lease.until <= self.loaded_at:
+            return True
+        if not is_holder_gone(lease.owner):
             raise ThreadBusy(saved.branch_key.thread_id, lease.owner, lease.until)
-
-    def _is_live(self, lease: Lease, owner: str) -> bool:
-        return lease.owner != owner and (self.loaded_at is None or not lease.has_lapsed(self.loaded_at))
+        self.dead_holder = lease.owner
+        return False

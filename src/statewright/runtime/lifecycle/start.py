@@ -169,12 +169,12 @@ def load_head(run: Run, branch: str | None = None) -> Generator[Effect, Any, Sav
 
     Raises ThreadBusy if another run holds the thread.
     """
-    saved: SavedCheckpoint | None = yield Load(branch or run.settings.branch)
-    if saved is None and run.call is not None and run.call.former_namespaces:
-        saved = yield from _load_under_former_name(run, run.call.former_namespaces)
-    if run.claim is not None and not run.nested:
-        run.claim.record_loaded(saved, cast(str, run.owner))
-    return saved
+    while True:
+        saved: SavedCheckpoint | None = yield Load(branch or run.settings.branch)
+        if saved is None and run.call is not None and run.call.former_namespaces:
+            saved = yield from _load_under_former_name(run, run.call.former_namespaces)
+        if run.claim is None or run.nested or run.claim.record_loaded(saved, cast(str, run.owner)):
+            return saved
 
 
 def _load_under_former_name(run: Run, namespaces: Sequence[str]) -> Generator[Effect, Any, SavedCheckpoint | None]:
