@@ -219,7 +219,7 @@ def test_a_schema_without_tables_is_refused_and_not_filled(call: Command, url: s
         ("postgresql://anna:ge/heim@host/db", 2, "write '@' as %40 and '/' as %2F"),
         ("postgresql://anna:geheim@host/db?schema=A", 2, "lowercase"),
         ("postgresql://anna:geheim@host/db?nonsense=1", 2, "nonsense"),
-        ("postgres+psycopg://anna:geheim@host/db", 2, "postgresql://user@host:5432/name"),
+        ("postgres+psycopg://anna:geheim@host/db", 2, "postgresql://user@host/name"),
     ],
 )
 @pytest.mark.parametrize(

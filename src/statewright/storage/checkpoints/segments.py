@@ -29,6 +29,7 @@ from typing import Any, Final, NamedTuple
 
 import ormsgpack
 
+from statewright.checkpoint.forms import REPORTED
 from statewright.serde.codecs import CODECS
 from statewright.storage.checkpoints.folding import ADD, GONE, MERGE, SET
 from statewright.storage.checkpoints.history import HistoryReader
@@ -45,6 +46,8 @@ SMALL: Final = 4096
 """The size in bytes of changes for which no base is needed."""
 MOST_WITHOUT_BASE: Final = 16
 """The number of consecutive segments without a base after which a segment gets one even if the changes are small."""
+_NEVER_GROWING: Final = frozenset({REPORTED})
+"""Fields that are short lists. Their names contain a null character, which a text column of Postgres cannot store."""
 
 _ADDED = CODECS["statewright.channels.delta.Added"].tag
 _MERGED = CODECS["statewright.channels.delta.Merged"].tag
@@ -146,7 +149,7 @@ class SegmentWriter:
             field
             for changed_fields in changes
             for field, change in changed_fields.items()
-            if field in grown_before or (type(change) is _PackedExtension and change.tag in (_ADDED, _MERGED))
+            if field in grown_before or (_is_gain(change) and field not in _NEVER_GROWING)
         }
         for field in sorted(fields):
             gains = [
@@ -226,9 +229,13 @@ class SegmentWriter:
         )
 
 
+def _is_gain(change: Any) -> bool:
+    return type(change) is _PackedExtension and change.tag in (_ADDED, _MERGED)
+
+
 def _gain(change: Any) -> tuple[int, Any, int]:
     """Return a change of a growing field as the kind of the gain, its items or value, and the number of items."""
-    if type(change) is _PackedExtension and change.tag in (_ADDED, _MERGED):
+    if _is_gain(change):
         kind = ADD if change.tag == _ADDED else MERGE
         return kind, ormsgpack.Fragment(change.data), _length(change.data)
     if type(change) is _PackedExtension and change.tag == _MISSING:
