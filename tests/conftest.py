@@ -6,7 +6,6 @@ import gc
 import signal
 from collections import Counter
 from typing import Any
-from zlib import crc32
 
 from hypothesis import HealthCheck, settings
 from tests.work import FULL, examples
@@ -21,20 +20,28 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Deselect costly variants of other tests, except in `make test-full`: all that are marked `full`, and nine tenths
-    of those marked `sampled`.
+    """Deselect costly variants of other tests, except in `make test-full`: all that are marked `full`, and those marked
+    `sampled(n)` except every `n`th of a module (every tenth, if no number is given).
     """
     if FULL:
         return
-    deselected = {item for item in items if _is_costly(item)}
+    counts = Counter[tuple[Any, int]]()
+    deselected = {item for item in items if _is_costly(item, counts)}
     if deselected:
         config.hook.pytest_deselected(items=list(deselected))
         items[:] = [item for item in items if item not in deselected]
 
 
-def _is_costly(item: Any) -> bool:
-    is_in_sample = crc32(item.nodeid.encode()) % 10 == 0  # the same ones in every run
-    return bool(item.get_closest_marker("full") or (item.get_closest_marker("sampled") and not is_in_sample))
+def _is_costly(item: Any, counts: Counter[tuple[Any, int]]) -> bool:
+    """Return whether a test is deselected. `counts` are the numbers of sampled tests so far, by module and `n`."""
+    if item.get_closest_marker("full"):
+        return True
+    sampled = item.get_closest_marker("sampled")
+    if sampled is None:
+        return False
+    key = item.path, *(sampled.args or (10,))
+    counts[key] += 1
+    return counts[key] % key[1] != 1
 
 
 def pytest_collection() -> None:

@@ -45,6 +45,7 @@ class TestSqliteLedger(LedgerConformance):
         return SqliteSaver(ledger.database)
 
 
+@pytest.mark.sampled(3)
 class TestEncryptedLedger(TestSqliteLedger):
     options = {"key": bytes(range(32))}
 
@@ -67,6 +68,7 @@ class ReopenedLedger:
             return ledger.job(changes)
 
 
+@pytest.mark.sampled(3)
 class TestReopenedLedger(TestSqliteLedger):
     def make_ledger(self) -> Any:
         database = self.open()

@@ -202,6 +202,7 @@ def test_a_run_killed_at_every_call_makes_each_call_once(tmp_path: Path, driver:
 
 
 @pytest.mark.parametrize("point", ["tool read b", "router 1", "model coordinator"])
+@pytest.mark.sampled(2)
 def test_a_killed_run_can_be_resumed_with_the_other_driver(tmp_path: Path, point: str) -> None:
     (tmp_path / "child.py").write_text(CHILD, encoding="utf-8")
     kill_at(tmp_path, "begin", "run", point)
@@ -260,6 +261,7 @@ with SqliteSaver("runs.db") as saver:
     ],
     ids=["approved", "edited", "refused"],
 )
+@pytest.mark.sampled(2)
 def test_another_process_can_answer_an_approval(tmp_path: Path, decision: Any, sent: list[str], result: str) -> None:
     (tmp_path / "child.py").write_text(ASKING, encoding="utf-8")
     with child(tmp_path, "begin") as first:

@@ -198,6 +198,7 @@ def calls_to_fail(calls: int, graph: str) -> range:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("graph", [*EXPECTED, "approved"])
+@pytest.mark.sampled(2)
 async def test_a_run_ends_if_any_call_of_the_storage_fails_once(storage: RunStorage, graph: str, when: str) -> None:
     faulted: Any = Faulted(storage)
     fault: Fault = faulted.fault
@@ -318,6 +319,7 @@ def full(path: Path) -> tuple[Callable[[], None], Callable[[], None]]:
 
 @pytest.mark.parametrize("kind", [moved, locked, full])
 @pytest.mark.parametrize("graph", ["timer", "signal", "approved"])
+@pytest.mark.sampled(3)
 async def test_a_run_ends_after_a_temporary_outage_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, graph: str, kind: Any
 ) -> None:

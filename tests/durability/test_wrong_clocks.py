@@ -176,7 +176,14 @@ class Check:
         assert all(abs(now - at) < timedelta(minutes=2) for run in runs for at in (run.created_at, run.updated_at))
 
 
-@pytest.mark.parametrize("hours", [(-1,), (1,), (-1, 1)], ids=["behind", "ahead", "behind and ahead"])
+@pytest.mark.parametrize(
+    "hours",
+    [
+        pytest.param((-1,), id="behind", marks=pytest.mark.full),
+        pytest.param((1,), id="ahead", marks=pytest.mark.full),
+        pytest.param((-1, 1), id="behind and ahead"),
+    ],
+)
 async def test_workers_with_wrong_clocks_are_neither_early_nor_late(
     hours: tuple[int, ...], receiver: Receiver, tmp_path: Path
 ) -> None:

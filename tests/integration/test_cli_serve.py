@@ -76,6 +76,7 @@ def graph_names(url: str) -> list[str]:
         return sorted(graph.name for graph in client.graphs.list())
 
 
+@pytest.mark.full
 def test_a_single_python_file_is_served_and_its_handlers_can_be_used(folder: Path) -> None:
     with (
         serving(folder, "dev", "flow.py", "--port", "0", "--no-reload") as server,
@@ -90,11 +91,13 @@ def test_a_single_python_file_is_served_and_its_handlers_can_be_used(folder: Pat
         assert server.stop() == 0
 
 
+@pytest.mark.full
 def test_a_single_file_of_states_is_served(folder: Path) -> None:
     with serving(folder, "dev", "relay.yaml", "--port", "0", "--no-reload") as server:
         assert graph_names(server.url) == ["relay"]
 
 
+@pytest.mark.full
 def test_a_single_file_of_steps_is_served_with_the_handlers_of_its_project(folder: Path) -> None:
     (folder / "statewright.toml").write_text('[handlers]\nmodules = ["flow"]\n', encoding="utf-8")
     with (
@@ -126,6 +129,7 @@ def start_often(client: Client) -> None:
 @pytest.mark.parametrize(
     "command", [("dev", "--no-reload"), ("serve", "--auth", "none")], ids=lambda command: command[0]
 )
+@pytest.mark.sampled(2)
 def test_the_spending_limits_of_a_project_apply(folder: Path, command: tuple[str, ...]) -> None:
     (folder / "greeters.py").write_text(GREETERS, encoding="utf-8")
     text = '[graphs]\ngreeter = "greeters:greeter"\n[spending_limits]\nrequests_per_day = 1\n'
@@ -172,6 +176,7 @@ def test_a_changed_file_is_loaded_and_open_runs_continue_in_the_new_server(folde
         assert server.stop() == 0
 
 
+@pytest.mark.full
 def test_the_server_continues_while_a_changed_file_has_an_error(folder: Path) -> None:
     with serving(folder, "dev", "flow.py", "--port", "0") as server, Client(server.url, timeout=PATIENCE) as client:
         assert client.health().status == "ok"
@@ -185,6 +190,7 @@ def test_the_server_continues_while_a_changed_file_has_an_error(folder: Path) ->
         assert (fivefold.error, fivefold.output) == (None, {"n": 20}), server.output
 
 
+@pytest.mark.full
 def test_the_server_does_not_start_with_a_file_that_has_an_error(folder: Path) -> None:
     (folder / "flow.py").write_text("graph = \n", encoding="utf-8")
     server = ServerProcess(folder, "dev", "flow.py", "--port", "0")
@@ -192,6 +198,7 @@ def test_the_server_does_not_start_with_a_file_that_has_an_error(folder: Path) -
     assert "SyntaxError" in server.output
 
 
+@pytest.mark.full
 def test_the_server_ends_when_the_process_that_watches_files_is_killed(folder: Path) -> None:
     with serving(folder, "dev", "flow.py", "--port", "0") as server:
         url = server.url

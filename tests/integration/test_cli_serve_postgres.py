@@ -85,6 +85,7 @@ def test_runs_are_advanced_by_any_server_of_the_database(folder: Path) -> None:
         assert PASSWORD not in server.output
 
 
+@pytest.mark.full
 def test_a_served_file_moves_to_a_server(folder: Path) -> None:
     url = new_schema_url("moved")
     with serving(folder, *SERVE, "--database", "runs.db") as server, Client(server.url) as client:
@@ -133,6 +134,7 @@ def url_of(server: Server, user: str, password: str = PASSWORD, parameters: str 
 RUN = ("run", "flow.py:graph", "-i", "n=4", "--json", "--database")
 
 
+@pytest.mark.full
 def test_a_wrong_password_is_reported_on_one_line(folder: Path, server: Server) -> None:
     refused = command(folder, *RUN, url_of(server, "anna", "verkehrt"))
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
@@ -154,6 +156,7 @@ def test_a_user_without_permission_to_create_schemas_uses_one_that_exists(folder
     assert command(folder, *RUN, url_of(server, "bob", parameters="&schema=bobs")).returncode == 0
 
 
+@pytest.mark.full
 def test_other_users_need_permission_for_rows_only_once_the_tables_exist(folder: Path, server: Server) -> None:
     anna, bob, carol = (url_of(server, name, parameters="&schema=shared") for name in ("anna", "bob", "carol"))
     refused = command(folder, *RUN, bob)

@@ -161,6 +161,7 @@ def depths(client: Client) -> dict[str, tuple[int, int]]:
     return {queue.name: (queue.depth, queue.claimed) for queue in client.queues.list()}
 
 
+@pytest.mark.full
 def test_a_second_signal_cancels_the_steps_of_a_worker(folders: Sequence[Path], marks: Path) -> None:
     server_folder, worker_folder, *_ = folders
     env = {"STATEWRIGHT_DATABASE": str(server_folder / "runs.db"), "MARKS": str(marks)}

@@ -84,6 +84,7 @@ def for_every_operation(test: Callable[..., None]) -> Callable[..., None]:
     if FULL:
         return DOCUMENT.parametrize()(BOUNDED(test))
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("operation", OPERATIONS)
     def draw(operation: str, server: Server, existing: dict[str, list[str]]) -> None:
         sending = given(case=OPERATIONS[operation].as_strategy())(lambda case: test(case, server, existing))

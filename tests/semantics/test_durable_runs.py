@@ -987,6 +987,7 @@ async def test_secrets_are_redacted_in_events_but_not_in_run_data(place: RunStor
         assert (run.input, await service.state(WS, run.id)) == ({"log": ["sk-123"]}, {"log": ["sk-123"]})
 
 
+@pytest.mark.sampled(2)
 async def test_a_stopping_service_does_not_wait_for_scheduled_retries(place: RunStorage) -> None:
     healthy, calls = threading.Event(), list[int]()
 

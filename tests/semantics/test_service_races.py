@@ -697,6 +697,7 @@ async def test_taking_a_thread_and_starting_the_run_are_one_write(shared: RunSto
 
 
 @pytest.mark.parametrize("last", [ask, finish])
+@pytest.mark.sampled(2)
 async def test_a_run_that_starts_during_a_retry_of_another_gets_the_thread(place: RunStorage, last: Any) -> None:
     broken = [True]
     ledger, service = service_with_interception(place, failing_graph(broken, last=last), kind=Run, column="thread_id")

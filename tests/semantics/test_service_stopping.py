@@ -268,6 +268,7 @@ class InterruptedNode(BlockingNode):
 
 @pytest.mark.parametrize("reasons", ["pause", "stop", "pause, then stop", "stop, then pause"])
 @pytest.mark.parametrize("behaviour", ["ends", "fails", "interrupts", "keeps running"])
+@pytest.mark.sampled(2)
 async def test_pausing_a_run_and_stopping_its_service_can_be_combined(
     place: RunStorage, reasons: str, behaviour: str
 ) -> None:

@@ -91,6 +91,7 @@ def test_a_terminal_shows_how_to_continue_the_answer_and_its_cost(terminal: Star
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.sampled(2)
 def test_text_is_shown_as_it_arrives_and_ctrl_c_stops_it(terminal_process: StartProcess, target: str) -> None:
     talk = terminal_process("chat", target)
     talk.wait_for("> ")
@@ -140,6 +141,7 @@ def test_a_tool_is_approved_within_the_conversation(terminal: Start, target: str
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.sampled(2)
 def test_a_resumed_conversation_starts_with_its_open_question(terminal_process: StartProcess, target: str) -> None:
     left = terminal_process("chat", target, "--thread", "t")
     left.wait_for("> ")
@@ -190,6 +192,7 @@ def change_threads(setting: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.sampled(2)
 def test_a_turn_of_a_killed_process_continues_and_repeats_no_tool_call(statewright: Statewright, target: str) -> None:
     kill_in_the_middle_of_a_turn(target)
     Path("go").touch()

@@ -16,6 +16,7 @@ from statewright.agents.tools import ToolContext
 from statewright.errors import ToolError
 
 
+@pytest.mark.sampled(2)
 def test_tools_are_listed_and_called(http_server: HttpServer) -> None:
     with McpTools([http_server.mcp_server()]) as tools:
         by_remote_name = by_name(tools)
@@ -52,6 +53,7 @@ def test_a_call_that_times_out_is_cancelled_on_the_server(http_server: HttpServe
     assert eventually(lambda: file.read_text(encoding="utf-8") == "cancelled")
 
 
+@pytest.mark.sampled(2)
 def test_a_crash_fails_the_call_and_the_restarted_server_is_used_again(restartable_server: HttpServer) -> None:
     with McpTools([restartable_server.mcp_server(timeout=120)]) as tools:
         by_remote_name = by_name(tools)
@@ -63,6 +65,7 @@ def test_a_crash_fails_the_call_and_the_restarted_server_is_used_again(restartab
         assert call(by_remote_name["process"])["result"] > 0
 
 
+@pytest.mark.sampled(2)
 def test_a_server_restarted_between_calls_is_used_again(restartable_server: HttpServer) -> None:
     with McpTools([restartable_server.mcp_server()]) as tools:
         process = by_name(tools)["process"]

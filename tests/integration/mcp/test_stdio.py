@@ -250,6 +250,7 @@ def test_closing_ends_the_server_process() -> None:
 
 
 @pytest.mark.parametrize("ending", ["pass", "raise SystemExit(3)", "raise ValueError('x')"])
+@pytest.mark.sampled(3)
 def test_the_end_of_the_interpreter_ends_the_server_silently(ending: str) -> None:
     code = f"""
         from tests.mcp_servers import by_name, call, small

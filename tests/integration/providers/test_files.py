@@ -87,6 +87,7 @@ def call_tool(strict: tuple[ProviderServer, PydanticAIModel], *parts: dict[str, 
 
 
 @pytest.mark.parametrize("case", DECLARATIONS)
+@pytest.mark.sampled(2)
 def test_images_of_tools_are_sent_or_described(strict: tuple[ProviderServer, PydanticAIModel], case: str) -> None:
     for kind, data in FILES.items():
         declared = DECLARATIONS[case](kind)

@@ -113,6 +113,7 @@ def test_1_6_a_tool_state_with_a_disabled_server_fails_at_run_time(flow: Compile
 
 
 @pytest.mark.parametrize("single", ["false", "true"])
+@pytest.mark.sampled(2)
 def test_1_6_a_server_is_started_once_or_for_each_call(
     single: str, flow: Compile, program: str, tmp_path: Path
 ) -> None:
@@ -208,6 +209,7 @@ def server_config(web: HttpServer, **config: Any) -> str:
     return f"{{name: web, config: {{url: '{web.url}'{kind}{settings}}}}}"
 
 
+@pytest.mark.sampled(2)
 def test_1_6_a_server_on_an_allowed_host_receives_its_token_and_headers(web: HttpServer, flow: Compile) -> None:
     server = server_config(web, auth_token="plain-token", headers="{X-Own: mine}")
     toml = f'[tools]\nallow_hosts = ["127.0.0.1:{web.port}"]\n'
@@ -217,6 +219,7 @@ def test_1_6_a_server_on_an_allowed_host_receives_its_token_and_headers(web: Htt
 
 
 @pytest.mark.parametrize("hosts", ["", 'allow_hosts = ["127.0.0.1"]', 'allow_hosts = ["*:*"]'])
+@pytest.mark.sampled(2)
 def test_4_1_8_a_host_must_be_allowed_explicitly(hosts: str, web: HttpServer, flow: Compile) -> None:
     app = flow(tool_state("say", server_config(web), "{text: hi}"), f"[tools]\n{hosts}\n")
     with pytest.raises(ToolError, match="allow_hosts") as caught:
@@ -236,6 +239,7 @@ def test_1_6_an_assistant_calls_the_tools_of_a_server_over_http(web: HttpServer,
 # -- servers configured in the project
 
 
+@pytest.mark.sampled(2)
 def test_1_6_a_server_of_the_project_needs_no_other_permission(
     web: HttpServer, flow: Compile, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ if __name__ == "__main__":
 
 
 @needs_ray
+@pytest.mark.full
 def test_a_program_may_connect_to_another_cluster(tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text(TWO_SESSIONS)

@@ -125,6 +125,7 @@ def test_what_a_server_derives_from_rows_equals_what_it_had_written_itself(opene
 
 @pytest.mark.parametrize("keys", [(None, b"t" * 32), (b"s" * 32, None), (b"s" * 32, b"t" * 32), (b"s" * 32, b"s" * 32)])
 @pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.sampled(3)
 def test_values_are_encrypted_with_the_key_of_the_target(opened: Open, keys: Any, compress: bool) -> None:
     source, target = opened("sqlite", key=keys[0], compress=compress), opened("postgres", key=keys[1])
     fill(source)

@@ -77,6 +77,7 @@ def answers(store: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(("dims", "method"), [(8, "exact"), (8, "hnsw"), (2001, "exact"), (2001, "hnsw")])
+@pytest.mark.sampled(2)
 def test_the_answers_are_those_of_a_store_in_a_file(dims: int, method: Any, tmp_path: Path) -> None:
     count = 150 if dims < 100 else 24
     file = SqliteStore(tmp_path / "store.db", index=index_of(dims))
