@@ -170,7 +170,8 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         """Look at once for what another process has written. Called on the thread of the bell."""
         match kind:
             case Ring.DUE:
-                self.wake_background_tasks()
+                if self.worker is not None:
+                    self.worker.wake()
             case Ring.EVENTS:
                 self.context.watch.poll_soon()
 
