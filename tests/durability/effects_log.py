@@ -55,10 +55,29 @@ class Line(NamedTuple):
     token: str
 
 
+class LogReader:
+    """Reads the complete lines of a log, each of them once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position = 0
+        self._count = 0
+
+    def read_new(self) -> list[Line]:
+        """Return the lines that were appended since the last call."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._position)
+            *lines, rest = file.read().split(b"\n")
+            self._position = file.tell() - len(rest)
+        start, self._count = self._count, self._count + len(lines)
+        return [Line(index, **json.loads(line)) for index, line in enumerate(lines, start)]
+
+
 def read_lines(path: Path) -> list[Line]:
     """Return the complete lines of a log."""
-    *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
-    return [Line(index, **json.loads(line)) for index, line in enumerate(lines)]
+    return LogReader(path).read_new()
 
 
 def violations(lines: Sequence[Line]) -> list[str]:

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, TypedDict
 
-from tests.durability.effects_log import EffectsLog, Line, read_lines, tokens, violations
+from tests.durability.effects_log import EffectsLog, Line, LogReader, read_lines, tokens, violations
 
 from statewright import END, START, Command, Runtime, StateGraph, append, interrupt
 from statewright.checkpoint import is_holder_gone
@@ -182,6 +182,9 @@ class Contest:
     """The numbers of answers by outcome; see `Rival._call`."""
     rivals: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self._reader = LogReader(self.folder / "effects.log")
+
     def run(self) -> None:
         rng, log = random.Random(self.seed), EffectsLog(self.folder / "effects.log")
         numbers = itertools.count()
@@ -218,9 +221,11 @@ class Contest:
 
     def _await_effects(self, count: int) -> None:
         """Wait for a number of further lines in the log, so that there is progress between kills on any machine."""
-        log, deadline = self.folder / "effects.log", time.monotonic() + PATIENCE
-        target = len(read_lines(log)) + count
-        while len(lines := read_lines(log)) < target:
+        deadline = time.monotonic() + PATIENCE
+        self._reader.read_new()
+        while count > 0:
+            lines = self._reader.read_new()
+            count -= len(lines)
             assert not [line for line in lines if line.kind == "failed"], self._stderr_tail()
             assert all(rival.poll() is None for rival in self.rivals), self._stderr_tail()
             assert time.monotonic() < deadline, f"There is no more progress. {self._stderr_tail()}"
