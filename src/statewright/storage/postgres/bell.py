@@ -43,12 +43,12 @@ class PostgresBell:
         self._channel = "statewright" if schema is None else f"statewright {schema}"
         self._timeout = timeout
         self._callbacks: list[Callback] = []
-        self._pending: set[Ring] = set()
-        """Rings that have not been sent."""
         self._start()
 
     def _start(self) -> None:
         """Create what a process needs: at first, and in a forked process, where no other thread exists."""
+        self._pending: set[Ring] = set()
+        """Rings that have not been sent. Those of a parent process are sent by it."""
         self._lock = threading.Lock()
         """Guards the callbacks, the pending rings, and the start of the thread."""
         self._thread: threading.Thread | None = None

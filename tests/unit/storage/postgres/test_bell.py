@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -134,6 +137,35 @@ def test_a_listener_that_has_ended_hears_nothing(bells: list[PostgresBell]) -> N
     bells[0].ring(Ring.EVENTS)
     listener.wait_for(Ring.EVENTS)
     assert ended.rings == []
+
+
+RINGS_AFTER_FORK = """
+import os, sys
+from statewright.runs.bell import Ring
+from statewright.storage.postgres.bell import PostgresBell
+
+bell = PostgresBell(sys.argv[1], schema=sys.argv[2])
+bell._pending.add(Ring.EVENTS)  # as if the process was forked just before this was sent
+if os.fork() == 0:
+    bell.ring(Ring.EVENTS)
+    sys.stdin.read()
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_rings_although_its_parent_was_about_to(
+    database: PostgresDatabase, bells: list[PostgresBell]
+) -> None:
+    listener = connect_bells(*bells)
+    command = [sys.executable, "-c", RINGS_AFTER_FORK, shared_url(), str(database.schema)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        try:
+            listener.wait_for(Ring.EVENTS)
+        finally:
+            process.communicate()  # ends both
+    assert process.returncode == 0
 
 
 def test_a_bell_without_a_server_waits_for_it_and_can_be_closed(tmp_path_factory: pytest.TempPathFactory) -> None:
