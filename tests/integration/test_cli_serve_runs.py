@@ -273,6 +273,10 @@ def test_runs_are_listed_and_filtered(statewright: Command) -> None:
     by_metadata = statewright("runs", "ls", "--metadata", "customer=acme", "--json")
     assert [record["id"] for record in json.loads(by_metadata.out)] == [run]
     assert statewright("runs", "ls", "--tag", "nobody").out == "No runs match the filters.\n"
+    assert statewright("runs", "ls", "--queue", "slow").out == "No runs match the filters.\n"
+    queued = start(statewright, "doubling", "-i", "n=1", "--queue", "slow")
+    in_queue = statewright("runs", "ls", "--queue", "slow").out.splitlines()
+    assert ["QUEUE" in in_queue[0], *(line.split()[0] for line in in_queue[1:])] == [True, queued]
     assert statewright("runs", "ls", "--dead").out == "No runs match the filters.\n"
     assert len(json.loads(statewright("runs", "ls", "--limit", 1, "--json").out)) == 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Annotated, Any
 
@@ -18,7 +18,8 @@ from statewright.cli.console.values import to_json
 from statewright.cli.runs.client_session import RunArgument, UrlOption, open_client
 from statewright.cli.runs.start import read_metadata
 from statewright.cli.runs.text import event_cells, format_optional_instant, format_run_error, format_wait, list_waits
-from statewright.client import Client, Event, RunWithSteps, Step
+from statewright.client import Client, Event, Run, RunWithSteps, Step
+from statewright.runs import DEFAULT_QUEUE
 
 
 def show(
@@ -142,6 +143,7 @@ def ls(
         list[str] | None,
         typer.Option("--metadata", metavar="NAME=VALUE", help="Only runs with this metadata. Repeatable."),
     ] = None,
+    queue: Annotated[str | None, typer.Option("--queue", metavar="NAME", help="Only runs of this queue.")] = None,
     dead: Annotated[
         bool, typer.Option("--dead", help="Only runs that were set aside, because they lost worker after worker.")
     ] = False,
@@ -155,6 +157,7 @@ def ls(
         "graph": graph,
         "tags": tag or [],
         "metadata": read_metadata(metadata or ()),
+        "queue": queue,
         "dead": dead or None,
     }
     with open_client(url) as client:
@@ -162,16 +165,19 @@ def ls(
             runs = client.runs.list(page_size=limit, **filters).items
         else:
             runs = list(islice(client.runs.iterate(**filters), limit))
+    columns: dict[Column, Callable[[Run], object]] = {
+        Column("RUN", keep_words=True): lambda run: run.id,
+        Column("GRAPH"): lambda run: run.graph,
+        Column("STATUS", keep_words=True): lambda run: run.status,
+        Column("STEP"): lambda run: run.current_step_name or "",
+        Column("CREATED", keep_words=True): lambda run: format_instant(run.created_at),
+    }
+    if any(run.queue != DEFAULT_QUEUE for run in runs):
+        columns[Column("QUEUE")] = lambda run: run.queue
+    columns[Column("TAGS")] = lambda run: ", ".join(run.tags)
     print_list(
         runs,
-        {
-            Column("RUN", keep_words=True): lambda run: run.id,
-            Column("GRAPH"): lambda run: run.graph,
-            Column("STATUS", keep_words=True): lambda run: run.status,
-            Column("STEP"): lambda run: run.current_step_name or "",
-            Column("CREATED", keep_words=True): lambda run: format_instant(run.created_at),
-            Column("TAGS"): lambda run: ", ".join(run.tags),
-        },
+        columns,
         as_json=json,
         to_data=lambda run: run.raw,
         if_empty="No runs match the filters." if any(filters.values()) else "There are no runs.",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json as json_format
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
+from statewright.api.runs import OnBusy
 from statewright.cli.console.failure import CANCELLED, FAILED, UsageError, exit_with
 from statewright.cli.console.options import JsonOption
 from statewright.cli.console.printing import say, warn
@@ -58,6 +60,31 @@ def start(
             help="Runs with the lowest number begin first. Default: 0.",
         ),
     ] = None,
+    on_busy: Annotated[
+        OnBusy | None,
+        typer.Option("--on-busy", help="What to do if another run is using the thread. Default: reject."),
+    ] = None,
+    after: Annotated[
+        datetime | None,
+        typer.Option(
+            "--after",
+            metavar="TIME",
+            help="Begin no earlier than this, e.g. 2026-03-01T18:00 in local time, or with a time zone such as +01:00.",
+            formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M%z", "%Y-%m-%dT%H:%M:%S%z"],
+        ),
+    ] = None,
+    concurrency_key: Annotated[
+        str | None,
+        typer.Option(
+            "--concurrency-key", metavar="KEY", help="A key whose runs --concurrency-limit limits, e.g. a customer."
+        ),
+    ] = None,
+    concurrency_limit: Annotated[
+        int | None,
+        typer.Option(
+            "--concurrency-limit", metavar="N", min=1, help="Advance at most N runs with the same key at a time."
+        ),
+    ] = None,
     tag: Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag of the run. Repeatable.")] = None,
     metadata: Annotated[
         list[str] | None,
@@ -76,6 +103,10 @@ def start(
         "timeout": timeout,
         "queue": queue,
         "priority": priority,
+        "on_busy": on_busy,
+        "after": after.astimezone() if after is not None else None,
+        "concurrency_key": concurrency_key,
+        "concurrency_limit": concurrency_limit,
         "tags": tag or None,
         "metadata": read_metadata(metadata or ()) or None,
     }

@@ -71,6 +71,7 @@ class RunFilter(TypedDict, total=False):
     thread_id: str | None
     parent_id: str | None
     idempotency_key: str | None
+    queue: str | None
     dead: bool
     """True for runs that were set aside, because worker after worker was lost while it advanced them."""
     tags: Sequence[str]

@@ -114,6 +114,7 @@ async def _run_query(
     thread_id: Annotated[str | None, Query(alias="threadId")] = None,
     parent_id: Annotated[str | None, Query(alias="parentId")] = None,
     idempotency_key: Annotated[str | None, Query(alias="idempotencyKey")] = None,
+    queue: OptionalText = None,
     dead: Annotated[
         bool, Query(description="Only runs that were set aside, because worker after worker was lost with them.")
     ] = False,
@@ -128,6 +129,7 @@ async def _run_query(
         thread_id=thread_id,
         parent_id=parent_id,
         idempotency_key=idempotency_key,
+        queue=queue,
         dead=dead,
         tags=tags or (),
         metadata=_parse_metadata(request),

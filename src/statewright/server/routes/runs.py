@@ -101,6 +101,7 @@ class FilterBody(Body):
     thread_id: Name | None = None
     idempotency_key: Name | None = None
     parent_id: Name | None = None
+    queue: QueueName | None = None
     dead: bool = False
     """True for only the runs that were set aside, because worker after worker was lost while it advanced them."""
     tags: list[Tag] = Field(default_factory=list[str], max_length=50)

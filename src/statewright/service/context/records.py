@@ -136,7 +136,7 @@ another reason have no losses."""
 
 def filter_conditions(workspace_id: str, filters: RunFilter) -> list[Condition]:
     """Return the conditions for a filter of runs. Raises InvalidRequest for too many tags and metadata entries."""
-    names = ("graph", "definition_id", "thread_id", "idempotency_key", "parent_id")
+    names = ("graph", "definition_id", "thread_id", "idempotency_key", "parent_id", "queue")
     values = {name: getattr(filters, name) for name in names if getattr(filters, name) is not None}
     conditions = where(workspace_id=workspace_id, **values)
     if filters.status:

@@ -62,6 +62,7 @@ class RunFilter:
     thread_id: str | None = None
     idempotency_key: str | None = None
     parent_id: str | None = None
+    queue: str | None = None
     dead: bool = False
     """True for only those runs that have failed because they lost worker after worker."""
     tags: Sequence[str] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +29,12 @@ def test_the_queue_and_the_priority_are_sent_if_they_are_given(
     assert statewright("runs", "start", "double", "--queue", "gpu", "--priority", "-5").code == 0
     assert statewright("runs", "start", "double").code == 0
     assert sent == [{"queue": "gpu", "priority": -5}, {}]
+    assert statewright("runs", "start", "double", "--concurrency-key", "c", "--concurrency-limit", "2").code == 0
+    assert statewright("runs", "start", "double", "--on-busy", "enqueue", "--after", "2026-03-01T18:00+01:00").code == 0
+    assert sent[2:] == [
+        {"concurrency_key": "c", "concurrency_limit": 2},
+        {"on_busy": "enqueue", "after": datetime(2026, 3, 1, 17, tzinfo=UTC)},
+    ]
     assert statewright("runs", "start", "double", "--priority", 1001).code == 2
 
 
