@@ -151,7 +151,9 @@ class Retention:
     async def _delete_without_thread(self, run: Run) -> bool:
         """Delete a run whose thread is shared. Return False if it is no longer shared, or if the run has changed."""
         is_shared = Condition("thread_id", "in", Among(Run, "thread_id", _others(run)))
-        guard = Update(Run, run.id, {}, [*where(version=run.version), is_shared])
+        # The thread is named, so that no two processes delete its last two runs at once, and both leave it behind.
+        unchanged = where(version=run.version, workspace_id=run.workspace_id, thread_id=run.thread_id)
+        guard = Update(Run, run.id, {}, [*unchanged, is_shared])
         try:
             await aresolve(self._ledger.write([guard, Forget(run.id)]))
         except RecordConflict:

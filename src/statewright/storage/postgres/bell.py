@@ -40,7 +40,9 @@ class PostgresBell:
 
     def __init__(self, conninfo: str, *, schema: str | None = None, timeout: float = 10.0) -> None:
         self._conninfo = conninfo.encode()
-        self._channel = "statewright" if schema is None else f"statewright {schema}"
+        self._schema = schema
+        self._channel = ""
+        """The name of the channel, which is known once there is a session: the schema may be the default of the user."""
         self._timeout = timeout
         self._callbacks: list[Callback] = []
         self._start()
@@ -125,6 +127,7 @@ class PostgresBell:
             else:
                 delay = INTERVAL
                 with suppress(ConnectionLost, psycopg.Error):
+                    self._channel = f"statewright {self._schema or self._read_schema(connection)}"
                     self._execute(connection, f'LISTEN "{self._channel}"')
                     if not is_first:
                         self._report(*Ring)
@@ -168,6 +171,11 @@ class PostgresBell:
             if notification.be_pid != connection.backend_pid:
                 with suppress(ValueError):  # of a newer version, whose kinds are unknown here
                     self._report(Ring(notification.extra.decode()))
+
+    def _read_schema(self, connection: pq.abc.PGconn) -> str:
+        """Return the schema in which tables are created that have no other."""
+        name = connection.exec_(b"SELECT current_schema()").get_value(0, 0)
+        return (name or b"").decode()
 
     def _execute(self, connection: pq.abc.PGconn, statement: str) -> None:
         result = connection.exec_(statement.encode())

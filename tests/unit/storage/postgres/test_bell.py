@@ -115,6 +115,16 @@ def test_schemas_have_bells_of_their_own(bells: list[PostgresBell]) -> None:
         other.close()
 
 
+def test_a_schema_has_one_bell_whether_it_is_named_or_the_default() -> None:
+    named, unnamed = PostgresBell(shared_url(), schema="public"), PostgresBell(shared_url())
+    try:
+        connect_bells(named, unnamed)
+        connect_bells(unnamed, named)
+    finally:
+        named.close()
+        unnamed.close()
+
+
 def test_a_lost_session_is_opened_again_and_its_listeners_look_for_themselves(
     database: PostgresDatabase, bells: list[PostgresBell]
 ) -> None:

@@ -6,6 +6,7 @@ likely: without the locks, the tests of two starts, of a signal and of an overta
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
@@ -23,7 +24,7 @@ from tests.postgres_server import empty_database, shared_url
 from statewright.checkpoint import BranchKey, LeaseRequest
 from statewright.errors import CheckpointConflict, LeaseLost, RecordConflict, ThreadBusy
 from statewright.futures import resolve
-from statewright.ids import CheckpointId, new_checkpoint_id
+from statewright.ids import DEFAULT_WORKSPACE, CheckpointId, new_checkpoint_id
 from statewright.runs import (
     ENDED,
     Absent,
@@ -41,6 +42,7 @@ from statewright.runs import (
     Workspace,
     where,
 )
+from statewright.service.background.retention import Retention
 from statewright.storage.database import Connection
 from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver
 from statewright.storage.postgres.connection import Session
@@ -162,6 +164,40 @@ def test_one_of_two_runs_starts_on_a_thread(databases: list[PostgresDatabase]) -
         )
         assert [isinstance(result, RecordConflict) for result in results].count(True) == 1
         assert resolve(ledgers[0].count(Run, on_thread)) == 1
+
+
+def test_the_last_two_runs_of_a_thread_that_are_deleted_at_once_take_the_thread_along(
+    databases: list[PostgresDatabase],
+) -> None:
+    ledgers = [PostgresLedger(database) for database in databases]
+    savers = [PostgresSaver(database) for database in databases]
+    sweeps = [Retention(ledger, saver) for ledger, saver in zip(ledgers, savers, strict=True)]
+    workspace = Workspace(id=DEFAULT_WORKSPACE, slug="default", name="default", retention_days=1, created_at=NOW)
+    ledgers[0].write([Insert(workspace)])
+    threads = [f"t{number}" for number in range(ROUNDS)]
+    for thread_id in threads:
+        runs = [
+            run(
+                f"{thread_id}.{number}",
+                workspace_id=DEFAULT_WORKSPACE,
+                thread_id=thread_id,
+                status=RunStatus.COMPLETED,
+                completed_at=NOW,
+            )
+            for number in range(2)
+        ]
+        ledgers[0].write([Insert(old_run) for old_run in runs])
+        resolve(savers[0].for_workspace(DEFAULT_WORKSPACE).commit(commit_after(None, branch_key=BranchKey(thread_id))))
+        stored: list[Any] = [resolve(ledgers[0].get(Run, old_run.id)) for old_run in runs]
+        results = run_together(
+            *(
+                lambda sweep=sweep, old_run=old_run: asyncio.run(sweep._delete_run(old_run))
+                for sweep, old_run in zip(sweeps, stored, strict=True)
+            )
+        )
+        assert results == [True, True]
+    assert resolve(ledgers[0].count(Run)) == 0
+    assert not list(resolve(savers[0].for_workspace(DEFAULT_WORKSPACE).threads()))
 
 
 def test_concurrent_claims_share_the_runs_and_keep_the_limit_of_a_workspace(databases: list[PostgresDatabase]) -> None:
