@@ -42,7 +42,7 @@ class PostgresBell:
         self._conninfo = conninfo.encode()
         self._schema = schema
         self._channel = ""
-        """The name of the channel, which is known once there is a session: the schema may be the default of the user."""
+        """The name of the channel, known once there is a session, because the schema may be the default of the user."""
         self._timeout = timeout
         self._callbacks: list[Callback] = []
         self._start()
