@@ -153,7 +153,7 @@ def test_draw_supports_every_format(flow: Path, format_name: str) -> None:
 
 
 def test_check_counts_the_nodes_of_a_valid_graph(flow: Path) -> None:
-    assert statewright("check", flow).stdout.startswith("ok: double, 1 node,")
+    assert statewright("check", flow).stdout.startswith(f"ok: {flow}:graph, 1 node,")
 
 
 def test_init_writes_a_project_that_runs(tmp_path: Path) -> None:

@@ -74,7 +74,8 @@ def _check_graph(target: str) -> CompiledGraph | None:
         warn(f"warning: {target}: {problem}")
 
     edges = sum(len(targets) for targets in app.graph.successors.values())
-    say(f"ok: {app.graph.name}, {pluralize(len(app.graph.nodes), 'node')}, {pluralize(edges, 'edge')}")
+    name = app.graph.name if is_workflow(target) else target  # graphs of a file often have the same name
+    say(f"ok: {name}, {pluralize(len(app.graph.nodes), 'node')}, {pluralize(edges, 'edge')}")
     return app
 
 

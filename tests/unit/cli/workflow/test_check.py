@@ -13,12 +13,15 @@ HEAD = "from statewright import START, END, StateGraph\ngraph = StateGraph({'n':
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("graph.add_node('a', print).add_edge(START, 'a')", "ok: checked, 1 node, 1 edge\n"),
-        ("graph.add_sequence([('a', print), ('b', print)]).add_edge(START, 'a')", "ok: checked, 2 nodes, 2 edges"),
+        ("graph.add_node('a', print).add_edge(START, 'a')", "ok: graphs.py:graph, 1 node, 1 edge\n"),
+        (
+            "graph.add_sequence([('a', print), ('b', print)]).add_edge(START, 'a')",
+            "ok: graphs.py:graph, 2 nodes, 2 edges",
+        ),
         (
             "graph.add_node('a', print).add_node('b', print).add_edge(START, 'a')\n"
             "graph.add_conditional_edges('a', lambda s: 'b', ['a', 'b', END])",
-            "ok: checked, 2 nodes, 3 edges",
+            "ok: graphs.py:graph, 2 nodes, 3 edges",
         ),
     ],
 )
@@ -42,7 +45,7 @@ def test_all_graphs_of_a_file_are_checked(statewright: Any, flow: Path) -> None:
     assert result.code == 2
     assert "has 2 problems" in result.err
     assert [line.partition(",")[0] for line in result.out.splitlines()] == [
-        f"ok: {name}" for name in ("double", "fail", "ask", "double", "again", "outer")
+        f"ok: flow.py:{name}" for name in ("graph", "failing", "asking", "kept", "endless", "outer")
     ]
 
 
