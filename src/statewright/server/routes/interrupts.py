@@ -83,7 +83,7 @@ async def decide(caller: CurrentCaller, approval_id: PathId, body: DecideBody) -
     return APPROVAL.to_response(approval)
 
 
-@events_router.post("", **describe("Send an event.", RECEIVED_EVENT, scope="events:send", errors=(409,)))
+@events_router.post("", **describe("Send an event.", RECEIVED_EVENT, scope="events:send", errors=(404, 409)))
 async def send_event(
     caller: CurrentCaller, body: SendEventBody, idempotency_key: IdempotencyKeyHeader = None
 ) -> Response:

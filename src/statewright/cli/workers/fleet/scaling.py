@@ -28,6 +28,9 @@ BUSY_SHARE: Final = 0.5
 """Workers are busy if at least this share of their places is taken."""
 SETTLE_SECONDS: Final = 2.0
 """Seconds after a change in which the fleet does not grow: workers poll each second, and new ones have to begin."""
+UNDONE_WITHIN: Final = 8
+"""If the fleet has to grow within this many times the patience with which it has shrunk, the step was too large: a
+backlog grows slowly if the smaller fleet is almost large enough."""
 MAX_PATIENCE: Final = 16
 """The time until the fleet shrinks is at most this many times `idle`."""
 
@@ -116,8 +119,9 @@ def _grow(policy: ScalingPolicy, demand: Demand, working: int, plan: SizePlan, n
     size = min(max(1, 2 * working), enough, policy.max)
     if size <= plan.size:
         return plan
-    is_undone = now - plan.shrunk_at <= 2 * max(plan.patience, policy.idle)
-    patience = min(2 * max(plan.patience, policy.idle), MAX_PATIENCE * policy.idle) if is_undone else 0.0
+    last_patience = max(plan.patience, policy.idle)
+    is_undone = now - plan.shrunk_at <= UNDONE_WITHIN * last_patience
+    patience = min(2 * last_patience, MAX_PATIENCE * policy.idle) if is_undone else 0.0
     cause = f"a run has been due for {demand.oldest:.1f} s, and the target is {policy.target_age:g} s"
     if demand.oldest < policy.target_age:
         cause = f"{demand.lost} runs of lost workers wait for a worker that releases them"

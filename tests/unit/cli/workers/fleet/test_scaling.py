@@ -246,7 +246,7 @@ def test_a_shrink_that_had_to_be_undone_doubles_the_time_until_the_next_one() ->
         plan = plan_size(POLICY, demand(9, 100, 20), 2, SizePlan(size=2, shrunk_at=100, patience=plan.patience), 110)
         times.append(plan.patience)
     assert times == [120, 240, 480, 960, 960, 960, 960]
-    later = plan_size(POLICY, demand(9, 100, 20), 2, SizePlan(size=2, shrunk_at=100, patience=120), 341)
+    later = plan_size(POLICY, demand(9, 100, 20), 2, SizePlan(size=2, shrunk_at=100, patience=120), 1061)
     assert later.patience == 0
 
 
