@@ -138,6 +138,8 @@ class GatedSaver:
                 raise StorageUnavailable("The process was killed.")
             try:
                 reply = method(*args, **options)
+                if self.caller is not None:
+                    resolve(reply)  # what a process has submitted arrives before its death, or not at all
                 if name == "save_results":
                     self._report_recorded(reply, args[2].journal)
                 return reply

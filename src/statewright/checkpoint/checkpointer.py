@@ -114,7 +114,8 @@ class Checkpointer(Protocol):
         """Add results of tasks in the frontier of a checkpoint, and entries to the event log of a run.
 
         `also` is as in `commit`. Raises ThreadBusy if `hold` claims a thread that another run holds, LeaseLost if the
-        run of `hold` no longer holds the thread, and CheckpointNotFound if there is no such checkpoint. If an error is
+        run of `hold` no longer holds the thread, CheckpointConflict if `hold` claims a thread that has changed since it
+        was loaded (see `is_claim_outdated`), and CheckpointNotFound if there is no such checkpoint. If an error is
         raised, nothing is saved.
         """
         ...

@@ -109,11 +109,16 @@ def check_lease(thread: LeasedThread | None, thread_id: str, request: LeaseReque
         raise ThreadBusy(thread_id, lease.owner, lease.until)
 
 
-def is_claim_outdated(thread: LeasedThread | None, request: LeaseRequest | None) -> bool:
-    """Return whether a request claims a thread that has changed since it was loaded. A new thread is None."""
+def is_claim_outdated(thread: LeasedThread | None, request: LeaseRequest | None, *, is_head: bool = True) -> bool:
+    """Return whether a request claims a thread that has changed since it was loaded. A new thread is None.
+
+    `is_head` is whether the write adds results to the head of its branch. If a claim adds them to an earlier
+    checkpoint, a commit of the previous holder has come after the load, which does not change the epoch: for example,
+    one that was in flight when the holder was abandoned.
+    """
     if request is None or not request.claims or request.expected_epoch is None:
         return False
-    return thread is None or thread.epoch != request.expected_epoch
+    return not is_head or thread is None or thread.epoch != request.expected_epoch
 
 
 # -- holders

@@ -225,10 +225,9 @@ class InMemorySaver:
                 raise CheckpointNotFound(
                     f"Thread {branch_key.thread_id!r} has no checkpoint {checkpoint_id!r} to add results to."
                 )
-            if is_claim_outdated(thread, hold):
-                raise CheckpointConflict(
-                    branch_key.thread_id, checkpoint_id, thread.heads.get((branch_key.namespace, branch_key.branch))
-                )
+            head = thread.heads.get((branch_key.namespace, branch_key.branch))
+            if is_claim_outdated(thread, hold, is_head=head == checkpoint_id):
+                raise CheckpointConflict(branch_key.thread_id, checkpoint_id, head)
             check_journal(commit.pending, pending)
             for write in also:
                 write()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-import warnings
 from functools import cache
 from typing import Annotated, Any
 
@@ -15,13 +14,14 @@ from statewright import __version__
 from statewright.cli.commands import LazyGroup, build_members
 from statewright.cli.console.failure import TERMINATED, USAGE_ERROR, UsageError, exit_with, format_error
 from statewright.cli.console.printing import say, warn
+from statewright.cli.console.warnings import redirect_warnings
 from statewright.errors import GraphError, StatewrightError
 
 
 def main() -> None:
     """Run the command that the arguments name. Expected errors are printed as a message and set the exit code."""
     _exit_cleanly_on_sigterm()
-    _print_warnings_on_one_line()
+    redirect_warnings(lambda text: warn(f"warning: {text}"))
     try:
         build_command()()
     except (UsageError, GraphError) as error:
@@ -71,18 +71,3 @@ def _exit_cleanly_on_sigterm() -> None:
 
 def _terminate(number: int, frame: object) -> None:
     sys.exit(TERMINATED)
-
-
-def _print_warnings_on_one_line() -> None:
-    """Print warnings of this library without the source line that issued them, which would not help a user."""
-    show_by_default = warnings.showwarning
-
-    def show(
-        message: Any, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
-    ) -> None:
-        if category.__module__.partition(".")[0] == "statewright":
-            warn(f"warning: {message}")
-        else:
-            show_by_default(message, category, filename, lineno, file, line)
-
-    warnings.showwarning = show

@@ -24,7 +24,7 @@ from statewright.runs.change import (
     scope_of,
     where,
 )
-from statewright.runs.ledger import Group, Ledger, NextDue, Order
+from statewright.runs.ledger import ExcludedVersion, Group, Ledger, NextDue, Order
 from statewright.runs.memory import InMemoryLedger
 from statewright.runs.records import (
     DEFAULT_QUEUE,
@@ -88,6 +88,7 @@ __all__ = [
     "DailySpending",
     "Delete",
     "Delivery",
+    "ExcludedVersion",
     "Forget",
     "Group",
     "InMemoryLedger",

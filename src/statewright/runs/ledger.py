@@ -35,6 +35,18 @@ class Group(NamedTuple):
     """The sums of other columns over the records."""
 
 
+class ExcludedVersion(NamedTuple):
+    """A version of a graph whose runs a worker leaves to others."""
+
+    definition_id: str
+    queue: str | None = None
+    """The queue whose runs are left to others; None for all queues."""
+
+    def matches(self, queue: str, definition_id: str) -> bool:
+        """Return whether a run of this queue and version is left to others."""
+        return self.definition_id == definition_id and self.queue in (None, queue)
+
+
 class NextDue(NamedTuple):
     """What a worker has to wait for when it finds no run to claim."""
 
@@ -99,12 +111,11 @@ class Ledger(Protocol):
         limit: int,
         *,
         queues: Sequence[str] | None = None,
-        excluded_versions: Sequence[str] = (),
+        excluded_versions: Sequence[ExcludedVersion] = (),
     ) -> MaybeFuture[Sequence[Run]]:
         """Claim due runs for a worker: those with the lowest priority number first, then those due longest.
 
-        Only runs of `queues` are claimed; None stands for all. Runs of `excluded_versions`, which are definition ids,
-        are left to other workers.
+        Only runs of `queues` are claimed; None stands for all. Runs of `excluded_versions` are left to other workers.
 
         A run is skipped while another one that has not ended precedes it on its thread or in its `sequence`. Claimed
         runs come first there, then those that have begun (are not pending any more), then others in the order in which
@@ -118,7 +129,7 @@ class Ledger(Protocol):
         ...
 
     def next_due(
-        self, *, queues: Sequence[str] | None = None, excluded_versions: Sequence[str] = ()
+        self, *, queues: Sequence[str] | None = None, excluded_versions: Sequence[ExcludedVersion] = ()
     ) -> MaybeFuture[NextDue]:
         """Return when the next run is due that a worker with these arguments of `claim` may claim."""
         ...

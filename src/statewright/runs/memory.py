@@ -33,7 +33,7 @@ from statewright.runs.change import (
     delivery_of,
     where,
 )
-from statewright.runs.ledger import Group, NextDue, Order
+from statewright.runs.ledger import ExcludedVersion, Group, NextDue, Order
 from statewright.runs.records import OF_RUNS, DailySpending, Queue, Record, Run, Webhook, Workspace
 from statewright.runs.records.record import R, checked_text, columns_of
 from statewright.runs.status import ENDED, RunStatus
@@ -77,7 +77,7 @@ class InMemoryLedger:
         limit: int,
         *,
         queues: Sequence[str] | None = None,
-        excluded_versions: Sequence[str] = (),
+        excluded_versions: Sequence[ExcludedVersion] = (),
     ) -> list[Run]:
         with self._lock:
             runs: Table = self._tables[Run]
@@ -91,14 +91,16 @@ class InMemoryLedger:
                     runs[run.id] = claimed[-1]
             return [_copy(run) for run in claimed]
 
-    def next_due(self, *, queues: Sequence[str] | None = None, excluded_versions: Sequence[str] = ()) -> NextDue:
+    def next_due(
+        self, *, queues: Sequence[str] | None = None, excluded_versions: Sequence[ExcludedVersion] = ()
+    ) -> NextDue:
         with self._lock:
             positions = {run_id: index for index, run_id in enumerate(self._tables[Run])}
             runs = self._unclaimed(queues, excluded_versions)
             free = [run.due_at for run in runs if self._may_claim(run, positions)]
             return NextDue(min(free, default=None), has_blocked=len(free) < len(runs))
 
-    def _unclaimed(self, queues: Sequence[str] | None, excluded_versions: Sequence[str]) -> list[Any]:
+    def _unclaimed(self, queues: Sequence[str] | None, excluded_versions: Sequence[ExcludedVersion]) -> list[Any]:
         """Return the unclaimed runs that a worker may claim when they are due."""
         return [
             run
@@ -106,7 +108,7 @@ class InMemoryLedger:
             if run.due_at is not None
             and run.claim is None
             and (queues is None or run.queue in queues)
-            and (run.definition_id or "") not in excluded_versions
+            and not any(version.matches(run.queue, run.definition_id or "") for version in excluded_versions)
         ]
 
     def _may_claim(self, run: Run, positions: Mapping[str, int]) -> bool:

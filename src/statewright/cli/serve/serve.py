@@ -14,6 +14,7 @@ import typer
 
 from statewright.cli.console.failure import FAILED, UsageError
 from statewright.cli.console.options import BaseUrlOption, ServerDatabaseOptions
+from statewright.cli.console.warnings import redirect_warnings
 from statewright.cli.serve.announce import announce, announce_reload
 from statewright.cli.serve.catalog import build_catalog, select_project
 from statewright.cli.serve.reload import Reloader
@@ -130,6 +131,7 @@ def serve(
     with (
         open_listening_socket(location.host, location.port) as listening,
         configure_logging(log_format, loggers=("statewright", "uvicorn")),
+        redirect_warnings(logger.warning),
     ):
         catalog = build_catalog(project, models)
         service_settings = replace(build_service_settings(project), works=not no_work)
@@ -189,7 +191,11 @@ def _serve_for_development(project: Project, location: ServerLocation, models: M
         announce(socket_url(listening), catalog, location.database, auth)
     else:
         announce_reload(catalog)
-    with configure_logging("console"), configure_logging("console", level="WARNING", loggers=["uvicorn"]):
+    with (
+        configure_logging("console"),
+        configure_logging("console", level="WARNING", loggers=["uvicorn"]),
+        redirect_warnings(logger.warning),
+    ):
         has_started = run_server(project, catalog, location, settings, service_settings, listening)
     if not has_started:
         raise SystemExit(FAILED)

@@ -19,6 +19,7 @@ import typer
 
 from statewright.cli.console.failure import FAILED, TERMINATED
 from statewright.cli.console.options import BaseUrlOption, ServerDatabaseOptions
+from statewright.cli.console.warnings import redirect_warnings
 from statewright.cli.serve.catalog import build_catalog, select_project
 from statewright.cli.serve.serve import DRAIN_TIMEOUT, TargetArgument
 from statewright.cli.serve.server import (
@@ -118,6 +119,7 @@ def worker(target: TargetArgument = None, *, options: WorkerOptions, fleet: Flee
         port = options.port
         listening = stack.enter_context(open_listening_socket(options.host, port)) if port is not None else None
         stack.enter_context(configure_logging(options.log_format, loggers=("statewright", "uvicorn")))
+        stack.enter_context(redirect_warnings(logger.warning))
         catalog = build_catalog(project, models)
         metrics = Metrics() if listening is not None else None
         service = stack.enter_context(open_service(project, catalog, location, settings, metrics))

@@ -44,6 +44,7 @@ from statewright.runs import (
     Advance,
     Condition,
     Delete,
+    ExcludedVersion,
     Insert,
     Ledger,
     NewEvent,
@@ -71,7 +72,7 @@ class ServedRuns(TypedDict):
     """The runs that a worker claims; see `Ledger.claim`."""
 
     queues: Sequence[str] | None
-    excluded_versions: Sequence[str]
+    excluded_versions: Sequence[ExcludedVersion]
 
 
 class _ClaimInFlight:
@@ -101,8 +102,8 @@ class RunWorker:
         self._new_attempt = new_attempt
         self._versions = list(versions)
         self._on_end = on_end
-        self._excluded_versions: list[str] = []
-        """Versions whose runs are left to other live workers, which serve them in all queues of this worker."""
+        self._excluded_versions: list[ExcludedVersion] = []
+        """Versions that other live workers serve, and this one does not: their runs are left to them."""
         self._attempts: dict[asyncio.Task[None], RunAttempt] = {}
         self._by_run: dict[str, RunAttempt] = {}
         """The latest attempt at each run, which may begin before the previous one has ended."""
@@ -443,24 +444,16 @@ class RunWorker:
             if worker_id not in registered:  # its record was deleted before these runs were released
                 await self._release_all(worker_id, now, Absent(Worker, where(id=worker_id)))
 
-    def _find_excluded(self, others: Sequence[Worker]) -> list[str]:
-        """Return the versions that this worker leaves to others, because these serve them in all of its queues."""
-        queues_by_version: dict[str, list[list[str] | None]] = {}
-        for worker in others:
-            for version in worker.versions or ():
-                queues_by_version.setdefault(version, []).append(worker.queues)
-        return sorted(
-            version
-            for version, queues in queues_by_version.items()
-            if version not in self._versions and self._are_served(queues)
-        )
-
-    def _are_served(self, queues: Sequence[Sequence[str] | None]) -> bool:
-        """Return whether workers that serve these queues (None: all) together serve all queues of this worker."""
-        if None in queues:
-            return True
-        own = self._settings.queues
-        return own is not None and set(own) <= {name for names in queues if names is not None for name in names}
+    def _find_excluded(self, others: Sequence[Worker]) -> list[ExcludedVersion]:
+        """Return the versions that this worker leaves to others, in the queues in which these serve them."""
+        excluded = {
+            ExcludedVersion(version, queue)
+            for worker in others
+            for version in worker.versions or ()
+            if version not in self._versions
+            for queue in (worker.queues if worker.queues is not None else [None])
+        }
+        return sorted(excluded, key=lambda version: (version.definition_id, version.queue or ""))
 
     async def _release_all(self, worker_id: str, now: datetime, unchanged: Absent) -> None:
         """Release the runs of a lost worker. `unchanged` refuses each release if the worker's record has changed."""

@@ -145,7 +145,7 @@ class Writer:
                 raise CheckpointNotFound(
                     f"Thread {branch_key.thread_id!r} has no checkpoint {checkpoint_id!r} to add results to."
                 )
-            if is_claim_outdated(thread, hold):
+            if is_claim_outdated(thread, hold, is_head=head.key == key):
                 raise self._conflict(connection, branch_key.thread_id, checkpoint_id, head)
             self.apply_lease(connection, thread, branch_key.thread_id, hold)
             for journal_key in pending.journal:  # an entry is never replaced, because its result may have been used

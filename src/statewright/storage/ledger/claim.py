@@ -36,7 +36,7 @@ from typing import Any, Final, NamedTuple
 
 from statewright.clock import instant_of, microseconds
 from statewright.ids import new_run_id
-from statewright.runs import NextDue, Queue, Run
+from statewright.runs import ExcludedVersion, NextDue, Queue, Run
 from statewright.storage.database import Connection
 from statewright.storage.ledger.tables import Tables
 
@@ -52,12 +52,13 @@ class Claimant(NamedTuple):
     worker_id: str
     queues: Sequence[str] | None = None
     """The queues that it serves; None for all."""
-    excluded_versions: Sequence[str] = ()
+    excluded_versions: Sequence[ExcludedVersion] = ()
     """Versions of graphs whose runs it leaves to other workers."""
 
     def serves(self, queue: str, version: str) -> bool:
         """Return whether the worker claims runs of a queue and a version of a graph."""
-        return (self.queues is None or queue in self.queues) and version not in self.excluded_versions
+        is_excluded = any(excluded.matches(queue, version) for excluded in self.excluded_versions)
+        return (self.queues is None or queue in self.queues) and not is_excluded
 
 
 class _Group(NamedTuple):

@@ -16,7 +16,7 @@ from statewright.clock import instant_of
 from statewright.errors import SerdeError
 from statewright.futures import MaybeFuture
 from statewright.page import cut_page
-from statewright.runs import Change, Group, NextDue, Order, Run, RunEvent, Where, where
+from statewright.runs import Change, ExcludedVersion, Group, NextDue, Order, Run, RunEvent, Where, where
 from statewright.runs.records.record import R
 from statewright.storage.damage import report_damage
 from statewright.storage.database import UNLIMITED, Backend, Connection, D, Job
@@ -52,7 +52,7 @@ class DatabaseLedger(Backend[D]):
         limit: int,
         *,
         queues: Sequence[str] | None = None,
-        excluded_versions: Sequence[str] = (),
+        excluded_versions: Sequence[ExcludedVersion] = (),
     ) -> MaybeFuture[Sequence[Run]]:
         claimant = Claimant(worker_id, queues, excluded_versions)
         return self._write(self._claim_job(claimant, now, limit))
@@ -120,7 +120,7 @@ class DatabaseLedger(Backend[D]):
         return self._read(read)
 
     def next_due(
-        self, *, queues: Sequence[str] | None = None, excluded_versions: Sequence[str] = ()
+        self, *, queues: Sequence[str] | None = None, excluded_versions: Sequence[ExcludedVersion] = ()
     ) -> MaybeFuture[NextDue]:
         claimant = Claimant("", queues, excluded_versions)
         return self._read(lambda connection: self._next_due(connection, claimant))

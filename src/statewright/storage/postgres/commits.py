@@ -42,7 +42,6 @@ from statewright.storage.checkpoints.removal import drop_calls
 from statewright.storage.damage import with_damage_report
 from statewright.storage.database import Connection, Job, Statement, thread_lock
 from statewright.storage.group_commit import RetryTransaction
-from statewright.storage.postgres.compaction import Compactions
 from statewright.storage.postgres.connection import PostgresError
 
 if TYPE_CHECKING:
@@ -57,10 +56,6 @@ class PostgresWriter(Writer):
     """Creates the jobs that write to the threads of a workspace."""
 
     _database: PostgresDatabase
-
-    def __init__(self, database: PostgresDatabase, workspace: str) -> None:
-        super().__init__(database, workspace)
-        self._compactions = Compactions(database, workspace, self._sql)
 
     def lock(self, connection: Connection, thread_id: str) -> None:
         connection.lock(thread_lock(self._workspace, thread_id))
@@ -125,7 +120,7 @@ class PostgresWriter(Writer):
         )
 
         def compact_if_due(rows: list[Any], _: int) -> None:
-            self._compactions.submit_if_due(commit.branch_key.thread_id, *rows[0])
+            self._database.compactions.submit_if_due(self._workspace, commit.branch_key.thread_id, *rows[0])
 
         return Statement(
             self._sql["save_commit"],

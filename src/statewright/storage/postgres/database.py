@@ -35,6 +35,7 @@ from statewright.storage.group_commit import GroupCommitDatabase, LateFailure, R
 from statewright.storage.locations import checked_schema, is_postgres_url, parse_postgres_url
 from statewright.storage.postgres.bell import PostgresBell
 from statewright.storage.postgres.clock import Reading, ServerClock, elapsed
+from statewright.storage.postgres.compaction import Compactions
 from statewright.storage.postgres.connecting import ConnectionFailed, ConnectionLost
 from statewright.storage.postgres.connection import IntegrityError, Session
 from statewright.storage.postgres.faults import ConnInfo, is_unstorable, parse_url, translate_error
@@ -101,6 +102,7 @@ class PostgresDatabase(GroupCommitDatabase):
         self.serde = serde or Serde()
         self.encryptor = Encryptor(key, compress=compress)
         self.head_cache = HeadCache()
+        self.compactions = Compactions(self)
         machine = clock or SystemClock()
         self.trusts_clocks = trusts_clocks
         """True if all times are compared with the clocks of workers rather than the clock of the server. For tests

@@ -65,6 +65,9 @@ class PostgresLedger(DatabaseLedger[PostgresDatabase]):
 
 
 def _served(claimant: Claimant) -> tuple[list[str] | None, list[str]]:
-    """Return the queues that a worker serves, and the versions that it does not, as parameters."""
+    """Return the queues that a worker serves, and the versions that it does not, as parameters.
+
+    A version that it does not serve in one queue follows the name of the queue, on a line of its own.
+    """
     queues = list(claimant.queues) if claimant.queues is not None else None
-    return queues, list(claimant.excluded_versions)
+    return queues, ["\n".join(filter(None, (queue, version))) for version, queue in claimant.excluded_versions]

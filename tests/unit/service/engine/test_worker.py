@@ -423,33 +423,35 @@ async def test_a_run_that_is_being_claimed_while_the_worker_accepts_a_drain_requ
 
 
 @pytest.mark.parametrize(
-    ("own", "others", "is_left"),
+    ("own", "others", "claimed"),
     [
-        (["default"], [["gpu"]], False),
-        (None, [["gpu"]], False),
-        (["default", "gpu"], [["gpu"]], False),
-        (["gpu"], [["gpu", "slow"]], True),
-        (["default", "gpu"], [["gpu"], ["default"]], True),
-        (["default"], [None], True),
-        (None, [["gpu"], None], True),
+        (["default"], [["gpu"]], ["default"]),
+        (None, [["gpu"]], ["default", "slow"]),
+        (["default", "gpu"], [["gpu"]], ["default"]),
+        (["gpu", "slow"], [["gpu", "slow"]], []),
+        (None, [["gpu"], ["default"]], ["slow"]),
+        (["default"], [None], []),
+        (None, [["gpu"], None], []),
+        (None, [[]], ["default", "gpu", "slow"]),
     ],
 )
-async def test_a_version_is_left_to_workers_that_serve_it_in_all_queues_of_this_one(
-    ledger: Ledger, new_run: Callable[..., Run], own: Any, others: list[Any], is_left: bool
+async def test_runs_of_a_version_are_left_to_workers_that_serve_it_in_their_queue(
+    ledger: Ledger, new_run: Callable[..., Run], own: Any, others: list[Any], claimed: list[str]
 ) -> None:
     clock = RecordingClock()
     workers = [
         replace(worker(f"wrk_{n}", clock, seconds=60), versions=["def_1"], queues=queues)
         for n, queues in enumerate(others)
     ]
-    queue = own[0] if own is not None else "default"
-    runs = [new_run(id=f"run_{n}", definition_id=f"def_{n}", queue=queue, due_at=clock.now()) for n in (1, 2)]
+    queues = ("default", "gpu", "slow")
+    runs = [new_run(id=f"run_{queue}", definition_id="def_1", queue=queue, due_at=clock.now()) for queue in queues]
+    runs.append(new_run(id="run_2", definition_id="def_2", queue=(own or queues)[0], due_at=clock.now()))
     await aresolve(ledger.write([*map(Insert, [*workers, *runs])]))
     async with run_worker(ledger, clock, queues=own) as bench:
         bench.may_end.set()
-        await bench.wait_for_attempts(1 if is_left else 2)
+        await bench.wait_for_attempts(len(claimed) + 1)
         await clock.wait_for_heartbeat()
-        assert ("run_1" in {attempt.run_id for attempt in bench.attempts}) is not is_left
+        assert sorted(attempt.run_id for attempt in bench.attempts) == ["run_2", *(f"run_{queue}" for queue in claimed)]
 
 
 async def test_a_worker_leaves_versions_that_it_does_not_serve_to_live_workers_that_do(

@@ -144,14 +144,14 @@ def test_a_compaction_that_fails_is_reported_and_not_attempted_after_each_commit
             END $$""",
             "CREATE TRIGGER fill BEFORE INSERT ON compacted.segments EXECUTE FUNCTION compacted.fill()",
         )
-        saver, head = PostgresSaver(database), None
+        head = None
         for n in range(1, 21):
             if n == 12:
                 execute(shared_url(), "DROP TRIGGER fill ON compacted.segments")
-            head = resolve(saver.commit(commit_after(head)))
+            head = resolve(PostgresSaver(database).commit(commit_after(head)))  # each run of a service has its own
             database.write(lambda connection: None)  # after the compaction, which was queued before
             failures += [n] * len(caplog.records)
             caplog.clear()
         assert failures == [5, 10]
         assert execute(shared_url(), "SELECT count(*) FROM compacted.segments")[0][0] > 0
-        assert len(resolve(saver.history("thread"))) == 20
+        assert len(resolve(PostgresSaver(database).history("thread"))) == 20

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from statewright.cli.console.failure import TERMINATED
+from statewright.cli.console.warnings import redirect_warnings
 from statewright.cli.serve.catalog import build_catalog
 from statewright.cli.serve.server import ServerLocation, build_server_settings, open_service
 from statewright.cli.serve.sockets import open_listening_socket
@@ -63,6 +64,7 @@ def run_fleet(
     with ExitStack() as stack:
         listening = stack.enter_context(open_listening_socket(location.host, port)) if port is not None else None
         stack.enter_context(configure_logging(log_format, loggers=("statewright", "uvicorn")))
+        stack.enter_context(redirect_warnings(logger.warning))
         catalog = build_catalog(project, models)
         ray: Any = connect(options.ray, runtime_env)
         stack.callback(ray.shutdown)

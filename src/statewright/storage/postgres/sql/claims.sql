@@ -283,16 +283,23 @@ CREATE OR REPLACE FUNCTION tokens_of(p_queue queues, p_now BIGINT) RETURNS DOUBL
     )
 $$;
 
+-- Returns whether a worker serves a version of a graph in a queue. `p_versions` are the versions that it does not serve:
+-- those that follow the name of a queue and a line feed, in this queue only.
+CREATE OR REPLACE FUNCTION serves_version(p_queue TEXT, p_version TEXT, p_versions TEXT[]) RETURNS BOOLEAN
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT p_version <> ALL (p_versions) AND p_queue || chr(10) || p_version <> ALL (p_versions)
+$$;
+
 -- Returns whether a claim takes runs of a group: its worker serves them, and their queue is neither full nor spent.
 CREATE OR REPLACE FUNCTION may_claim_group(
     p_queue TEXT, p_version TEXT, p_begun BIGINT, p_queues TEXT[], p_versions TEXT[], p_full TEXT[], p_spent TEXT[]
 ) RETURNS BOOLEAN LANGUAGE sql IMMUTABLE AS $$
-    SELECT (p_queues IS NULL OR p_queue = ANY (p_queues)) AND p_version <> ALL (p_versions)
+    SELECT (p_queues IS NULL OR p_queue = ANY (p_queues)) AND serves_version(p_queue, p_version, p_versions)
         AND p_queue <> ALL (p_full) AND (p_begun = 1 OR p_queue <> ALL (p_spent))
 $$;
 
 -- Claims due runs for a worker, in the order of their priorities and due times. `p_claims` has the ids of the claims.
--- `p_queues` are the queues that the worker serves, or NULL for all, and `p_versions` the versions of graphs that it does not.
+-- `p_queues` are the queues that the worker serves, or NULL for all; for `p_versions` see `serves_version`.
 -- The caller excludes other claims by a lock. Runs that are held back by limits are claimed, too, once these permit it: those
 -- of a few limits, and of many if there are too few others. After many runs that have to wait, a claim ends early, so that
 -- others can claim meanwhile.
@@ -450,5 +457,5 @@ CREATE OR REPLACE FUNCTION next_due(p_queues TEXT[], p_versions TEXT[]) RETURNS 
         ORDER BY due_at LIMIT 1
     ) AS first
     WHERE (p_queues IS NULL OR due_group.queue = ANY (p_queues))
-        AND due_group.graph_version <> ALL (p_versions)
+        AND serves_version(due_group.queue, due_group.graph_version, p_versions)
 $$;

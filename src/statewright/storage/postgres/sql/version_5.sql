@@ -33,3 +33,49 @@ BEGIN
         END IF;
     END IF;
 END $$;
+
+-- Adds results to the frontier of a checkpoint, and to the log of a run. `p_journal` has the keys of those results of
+-- which only the first one counts, because it may have been seen.
+CREATE OR REPLACE FUNCTION save_results(
+    p_workspace TEXT, p_thread TEXT, p_namespace TEXT, p_branch TEXT, p_id BYTEA, p_journal TEXT[], p_kinds BIGINT[],
+    p_keys TEXT[], p_bodies BYTEA[], p_run TEXT, p_log BYTEA, p_count BIGINT, p_owner TEXT, p_duration BIGINT,
+    p_claims BOOLEAN, p_epoch BIGINT, p_gone TEXT, p_now BIGINT
+) RETURNS VOID LANGUAGE plpgsql AS $$
+DECLARE
+    v_lease RECORD;
+    v_line lines%ROWTYPE;
+    v_log RECORD;
+    v_head BIGINT;
+    v_place BIGINT;
+    v_key TEXT;
+BEGIN
+    v_lease := apply_lease(p_workspace, p_thread, p_owner, p_duration, p_claims, p_epoch, p_gone,
+        coalesce(p_now, current_microseconds()), FALSE, FALSE);
+    SELECT * INTO v_line FROM lines
+    WHERE thread = v_lease.thread AND namespace = p_namespace AND branch = p_branch;
+    v_head := v_line.id << 28 | v_line.head;
+    v_place := CASE WHEN v_line.head_id = p_id THEN v_head ELSE find_checkpoint(v_line.id, p_id) END;
+    IF v_place IS NULL THEN
+        RAISE EXCEPTION 'no such checkpoint' USING ERRCODE = 'SW005';
+    END IF;
+    -- A claim that adds results to an earlier checkpoint is outdated, too: see `is_claim_outdated` of the leases.
+    IF v_lease.has_moved OR (p_claims AND p_epoch IS NOT NULL AND v_place <> v_head) THEN
+        RAISE EXCEPTION 'head moved' USING ERRCODE = 'SW001', DETAIL = v_head::TEXT;
+    END IF;
+    IF p_journal IS NOT NULL THEN
+        SELECT key INTO v_key FROM pending WHERE place = v_place AND kind = 5 AND key = ANY (p_journal) LIMIT 1;
+        IF v_key IS NOT NULL THEN
+            RAISE EXCEPTION 'journal conflict' USING ERRCODE = 'SW004', DETAIL = v_key;
+        END IF;
+    END IF;
+    IF p_kinds IS NOT NULL THEN
+        PERFORM add_results(v_place, p_kinds, p_keys, p_bodies);
+        IF v_place = v_head AND NOT v_line.pending THEN
+            UPDATE lines SET pending = TRUE WHERE id = v_line.id;
+        END IF;
+    END IF;
+    IF p_log IS NOT NULL THEN
+        v_log := number_events(v_lease.thread, p_run, p_count);
+        INSERT INTO events (place, body) VALUES (v_log.run << 28 | v_log.first, p_log);
+    END IF;
+END $$;

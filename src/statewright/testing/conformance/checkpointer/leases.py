@@ -81,6 +81,16 @@ class LeaseTests(CheckpointerSuite):
         resolve(saver.renew("thread", claim._replace(expected_epoch=current.epoch)))
         assert get_lease(saver).owner == "second"
 
+    def test_a_claim_with_results_is_refused_if_the_holder_has_moved_the_head_since_its_load(self) -> None:
+        saver = self.make_saver()
+        head = write_commit(saver, None, hold=lease_request("first", claims=True))
+        loaded = load_head(saver)
+        current = write_commit(saver, head, hold=lease_request("first", after=1))  # the epoch stays the same
+        claim = lease_request("second", after=3600, claims=True)._replace(expected_epoch=loaded.epoch)
+        raises(CheckpointConflict, lambda: resolve(saver.save_results(MAIN, head, Pending(paused=True), hold=claim)))
+        resolve(saver.save_results(MAIN, current, Pending(paused=True), hold=claim))
+        assert get_lease(saver).owner == "second"
+
     def test_writes_of_the_holder_keep_the_epoch_until_it_releases_the_thread(self) -> None:
         saver = self.make_saver()
         head = write_commit(saver, None, hold=lease_request("first", claims=True))

@@ -12,6 +12,7 @@ from statewright.runs import (
     Advance,
     Condition,
     Delete,
+    ExcludedVersion,
     Insert,
     Ledger,
     NextDue,
@@ -199,8 +200,14 @@ class ClaimTests(LedgerSuite):
         assert resolve(ledger.claim("w", NOW, 9, queues=["slow"])) == []
         assert resolve(ledger.claim("w", NOW, 9, queues=[])) == []
         queues = ["gpu", "slow"]
-        assert [run.id for run in resolve(ledger.claim("w", NOW, 9, queues=queues, excluded_versions=["d1"]))] == ["r2"]
-        assert [run.id for run in resolve(ledger.claim("w", NOW, 9, excluded_versions=["d1", "d3"]))] == ["r1", "r4"]
+        excluded = [ExcludedVersion("d1"), ExcludedVersion("d2", "gpu"), ExcludedVersion("gpu")]
+        assert [run.id for run in resolve(ledger.claim("w", NOW, 9, queues=queues, excluded_versions=excluded))] == [
+            "r2"
+        ]
+        assert [run.id for run in resolve(ledger.claim("w", NOW, 9, excluded_versions=excluded))] == ["r1", "r4"]
+        excluded = [ExcludedVersion("d1", "gpu")]
+        assert resolve(ledger.claim("w", NOW, 9, excluded_versions=excluded)) == []
+        assert resolve(ledger.next_due(excluded_versions=excluded)) == NextDue(None, has_blocked=False)
         assert [run.id for run in resolve(ledger.claim("w", NOW, 9))] == ["r3"]
 
     def test_claims_respect_the_running_limit_of_a_queue(self) -> None:
@@ -292,7 +299,7 @@ class ClaimTests(LedgerSuite):
         )
         assert resolve(ledger.next_due()).at == later[1]
         assert resolve(ledger.next_due(queues=["default"])).at == later[2]
-        assert resolve(ledger.next_due(excluded_versions=["d", "e"])).at == later[2]
+        assert resolve(ledger.next_due(excluded_versions=[ExcludedVersion("d"), ExcludedVersion("e")])).at == later[2]
         assert resolve(ledger.next_due(queues=["none"])) == NextDue(None, has_blocked=False)
 
     def test_a_run_that_had_to_wait_is_claimed_as_soon_as_it_may(self) -> None:
@@ -369,7 +376,7 @@ class ClaimTests(LedgerSuite):
             write(ledger, *map(Insert, held))
             assert self.claim_ids(ledger) == []
             write(ledger, *changes, *(Insert(self.due_run(f"b{n}", workspace_id="w2")) for n in range(9)))
-            served: Any = {"queues": ["default", "spent", "full"], "excluded_versions": ["unserved"]}
+            served: Any = {"queues": ["default", "spent", "full"], "excluded_versions": [ExcludedVersion("unserved")]}
             claimed = [record.id for record in resolve(ledger.claim("worker", NOW, 2, **served))]
             assert (name, claimed) == (name, ["a2", "b0"])
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from statewright.runs import ENDED, Advance, Insert, Queue, Run, RunStatus, Update, Workspace, where
+from statewright.runs import ENDED, Advance, ExcludedVersion, Insert, Queue, Run, RunStatus, Update, Workspace, where
 from statewright.storage.sqlite import SqliteLedger
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.statements import statements
@@ -135,7 +135,7 @@ def test_runs_that_have_to_wait_are_examined_once(ledger: SqliteLedger, group: s
     assert count_claim_queries(ledger, 2, ["r00001", "s4"]) < 40
 
 
-@pytest.mark.parametrize("served", [{"queues": ["default"]}, {"excluded_versions": ["v2"]}], ids=str)
+@pytest.mark.parametrize("served", [{"queues": ["default"]}, {"excluded_versions": [ExcludedVersion("v2")]}], ids=str)
 def test_runs_that_a_worker_does_not_serve_cost_nothing(ledger: SqliteLedger, served: Any) -> None:
     ledger.write([Insert(run(f"r{n:05}", due_at=NOW, queue="gpu", definition_id="v2")) for n in range(500)])
     ledger.write([Insert(run("s1", due_at=NOW))])
