@@ -60,10 +60,8 @@ def kustomizations() -> Iterator[tuple[Path, Resource]]:
 
 
 def is_selected(labels: Mapping[str, str], selector: Mapping[str, Any]) -> bool:
-    expressions = selector.get("matchExpressions", ())
-    return selector.get("matchLabels", {}).items() <= labels.items() and all(
-        labels.get(expression["key"]) in expression["values"] for expression in expressions
-    )
+    assert selector.keys() == {"matchLabels"}
+    return selector["matchLabels"].items() <= labels.items()
 
 
 def build(folder: Path) -> Sequence[Resource]:
@@ -188,9 +186,33 @@ def test_the_rules_of_the_network_cover_all_pods_and_their_ports() -> None:
         opened = {port["port"] for spec in mine for rule in spec.get("ingress", ()) for port in rule["ports"]}
         assert opened == {port["name"] for port in containers()[name]["ports"]}
     job = field(resource("Job", "statewright-migrate"), "spec.template.metadata.labels")
-    egress = [item["spec"] for item in policies if is_selected(job, item["spec"]["podSelector"])]
-    assert [spec["policyTypes"] for spec in egress] == [["Egress"]]
-    assert 5432 in {port["port"] for spec in egress for rule in spec["egress"] for port in rule["ports"]}
+    mine = [item["spec"] for item in policies if is_selected(job, item["spec"]["podSelector"])]
+    assert {kind for spec in mine for kind in spec["policyTypes"]} == {"Ingress", "Egress"}
+    assert "ports" not in containers()["statewright-migrate"]
+    assert 5432 in {port["port"] for spec in mine for rule in spec.get("egress", ()) for port in rule["ports"]}
+
+
+def test_a_copy_of_the_workers_for_a_queue_is_scraped_and_connected_and_has_its_own_pods() -> None:
+    text = (KUBERNETES / "workers.yaml").read_text(encoding="utf-8")
+    for words in (("statewright-worker", "statewright-worker-gpu"), ("component: worker", "component: worker-gpu")):
+        assert all(f"`{word}`" in text for word in words)  # as the file says
+        text = text.replace(*words)
+    copies = {item["kind"]: item for item in yaml.safe_load_all(text)}
+    labels = field(copies["Deployment"], "spec.template.metadata.labels")
+    assert copies.keys() == {"Deployment", "PodDisruptionBudget"}
+    assert all(is_selected(labels, copy["spec"]["selector"]) for copy in copies.values())
+    assert {copy["metadata"]["name"] for copy in copies.values()} == {"statewright-worker-gpu"}
+
+    selectors = {(item["kind"], item["metadata"]["name"]): field(item, "spec.selector") for item in manifests()}
+    policies = {item["metadata"]["name"]: item["spec"] for item in manifests() if item["kind"] == "NetworkPolicy"}
+    for name in DEPLOYMENTS:
+        for kind, copy in copies.items():
+            assert not is_selected(labels_of(name), copy["spec"]["selector"])
+            assert not is_selected(labels, selectors[kind, name])
+    assert is_selected(labels, selectors["PodMonitor", "statewright"])
+    assert {name for name, spec in policies.items() if is_selected(labels, spec["podSelector"])} == {
+        name for name, spec in policies.items() if is_selected(labels_of("statewright-worker"), spec["podSelector"])
+    }
 
 
 def test_the_scaled_and_the_scraped_pods_exist() -> None:
