@@ -92,7 +92,7 @@ def _changes(number: int, now: datetime) -> list[Any]:
 
 
 def _unguarded(connection: Any) -> Iterator[list[Sql]]:
-    """Yield the statements that write the rows of one commit after another, modelled on two real ones."""
+    """Return the statements that write the rows of one commit after another, modelled on those of a real one."""
     commit = _committer()
     commit()
     commit()
@@ -106,30 +106,34 @@ def _unguarded(connection: Any) -> Iterator[list[Sql]]:
     line = record["place"] >> _LOG_BITS
     size = len(record["control"]) + len(record["changes"])
     now = step["started_at"]
-    for number in itertools.count(1):
-        name, key = f"plain-{number}", number.to_bytes(16, "big")
-        place = record["place"] + number
-        yield [
-            (
-                "UPDATE lines SET head = %s, head_id = %s, records = records + 1, size = size + %s WHERE id = %s",
-                [place & (1 << _LOG_BITS) - 1, key, size, line],
-            ),
-            ("UPDATE runs SET next = next + 1 WHERE id = %s", [record["run"]]),
-            _insert("records", {**record, "place": place, "id": key}),
-            (
-                "UPDATE workflow_runs SET version = version + 1, current_step = %s, updated_at = %s, "
-                "last_event = last_event + 2 WHERE id = %s",
-                [name, now, "run"],
-            ),
-            _insert("run_events", {**event, "place": event["place"] + 2 * number}),
-            (
-                "UPDATE step_runs SET status = %s, output = %s, completed_at = %s WHERE id = %s",
-                [ended["status"], ended["output"], now, f"plain-{number - 1}" if number > 1 else step["id"]],
-            ),
-            _insert("step_runs", {**step, "id": name}),
-            _insert("model_calls", {**call, "id": name}),
-            _insert("webhook_deliveries", {**delivery, "id": name}),
-        ]
+
+    def commits() -> Iterator[list[Sql]]:
+        for number in itertools.count(1):
+            name, key = f"plain-{number}", number.to_bytes(16, "big")
+            place = record["place"] + number
+            yield [
+                (
+                    "UPDATE lines SET head = %s, head_id = %s, records = records + 1, size = size + %s WHERE id = %s",
+                    [place & (1 << _LOG_BITS) - 1, key, size, line],
+                ),
+                ("UPDATE runs SET next = next + 1 WHERE id = %s", [record["run"]]),
+                _insert("records", {**record, "place": place, "id": key}),
+                (
+                    "UPDATE workflow_runs SET version = version + 1, current_step = %s, updated_at = %s, "
+                    "last_event = last_event + 2 WHERE id = %s",
+                    [name, now, "run"],
+                ),
+                _insert("run_events", {**event, "place": event["place"] + 2 * number}),
+                (
+                    "UPDATE step_runs SET status = %s, output = %s, completed_at = %s WHERE id = %s",
+                    [ended["status"], ended["output"], now, f"plain-{number - 1}" if number > 1 else step["id"]],
+                ),
+                _insert("step_runs", {**step, "id": name}),
+                _insert("model_calls", {**call, "id": name}),
+                _insert("webhook_deliveries", {**delivery, "id": name}),
+            ]
+
+    return commits()
 
 
 def _newest(connection: Any, table: str, column: str) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def throughput(backlog: int) -> Take:
 async def _run_all(opened: Any) -> float:
     """Return the seconds from the start of the first run to the end of the last one."""
     from statewright.async_futures import aresolve
-    from statewright.runs import Run, where
+    from statewright.runs import Run, RunStatus, where
     from statewright.service import StartRun
 
     async with service_on(opened, has_bell=True, works=False) as service:
@@ -87,7 +87,7 @@ async def _run_all(opened: Any) -> float:
                 await service.start("default", StartRun(graph=f"steps{SOME}", input={"at": 0.0}))
 
         async def count_completed() -> int:
-            completed = where(workspace_id="default", status="completed")
+            completed = where(workspace_id="default", status=RunStatus.COMPLETED)
             return await aresolve(service.context.ledger.count(Run, completed))
 
         before, began = await count_completed(), time.perf_counter()
