@@ -106,7 +106,6 @@ def busy_threads(queue: _Queue) -> None:
     from statewright.runs import RunStatus
 
     before = NOW - timedelta(hours=1)
-    queue.claim(0)
     running = queue.add(RUNNING, at=before, status=RunStatus.RUNNING, begun=True)
     assert sorted(queue.claim(RUNNING)) == running
     (first,) = queue.add(1, at=before)

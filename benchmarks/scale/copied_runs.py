@@ -26,18 +26,20 @@ def copy_run(
     `copy` the number of the copy, from 1. The checkpoints of the thread are not copied: nothing reads them while a run
     waits. The ids of copies are that of the original, with `-1` and so on at the end.
     """
-    own_ids = {
+    import psycopg
+
+    values = {
         "id": "original.id || '-' || copy",
         "thread_id": "original.thread_id || '-' || copy",
+        "held_by": "NULL",  # what holds a copy back, its trigger decides
         **(changes or {}),
     }
-    import psycopg
 
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute("SELECT set_config('search_path', %s, FALSE)", [schema])
         for first in range(1, count + 1, _BATCH):
             last = min(first + _BATCH - 1, count)
-            _copy(connection, "workflow_runs", "id", run_id, own_ids, (first, last))
+            _copy(connection, "workflow_runs", "id", run_id, values, (first, last))
             for table, names in _OWN_TABLES.items():
                 ids = {name: f"original.{name} || '-' || copy" for name in ("run_id", *names)}
                 _copy(connection, table, "run_id", run_id, ids, (first, last))
