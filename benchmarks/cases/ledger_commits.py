@@ -39,10 +39,11 @@ def guarded_commits() -> Callable[[], object]:
 def _committer() -> Callable[[], None]:
     """Return a function that commits the next superstep of a new run."""
     from statewright.checkpoint import LeaseRequest
+    from statewright.events import Log
     from statewright.futures import resolve
     from statewright.runs import Insert, Run, RunStatus, StepRun, Webhook
     from statewright.storage.postgres import PostgresLedger, PostgresSaver
-    from statewright.testing.conformance.checkpointer.samples import commit_after, make_log
+    from statewright.testing.conformance.checkpointer.samples import commit_after
 
     database = own_database().open(SCHEMA)
     saver, ledger = PostgresSaver(database), PostgresLedger(database)
@@ -60,7 +61,10 @@ def _committer() -> Callable[[], None]:
         nonlocal head
         number, now = next(numbers), datetime.now(UTC)
         hold = LeaseRequest("run", now, now + timedelta(seconds=60), claims=True)
-        superstep = commit_after(head, n=number, deltas={"text": _STATE}, hold=hold, log=make_log("run"))
+        # With the run and the time of the commit, as those of a run are, a log stands in the row of the checkpoint.
+        log = Log("run", now, (("task_finished", number, "step", None, None),))
+        deltas = {"text": _STATE}
+        superstep = commit_after(head, n=number, deltas=deltas, hold=hold, log=log, run_id="run", created_at=now)
         head = resolve(saver.commit(superstep, also=[ledger.job(_changes(number, now))]))
 
     return commit
