@@ -6,13 +6,16 @@ from types import ModuleType
 from benchmarks.cases import (
     agents,
     chain,
+    claims,
     compiling,
     concurrent_runs,
     distribution,
     durable,
     fan_out,
+    idle,
     importing,
     instruction_count,
+    ledger_commits,
     loop,
     messages,
     nesting,
@@ -22,6 +25,7 @@ from benchmarks.cases import (
     states,
     task_memory,
     worker_threads,
+    workers,
 )
 from benchmarks.figure import Figure
 
@@ -39,6 +43,10 @@ _CASES = (
     nesting,
     durable,
     postgres,
+    ledger_commits,
+    claims,
+    workers,
+    idle,
     states,
     agents,
     service,

@@ -179,8 +179,8 @@ def update(path: Path, setting: Setting, origins: Mapping[str, Origin], names: S
 
 
 def _check(setting: Setting) -> int:
+    from benchmarks.own_postgres import running_database
     from benchmarks.scale.check import compare
-    from benchmarks.scale.measure import running_database
 
     with running_database() as database:
         _print(compare(database.url, setting.costs, setting.seed))
@@ -188,7 +188,8 @@ def _check(setting: Setting) -> int:
 
 
 def _measure(path: Path, note: str) -> int:
-    from benchmarks.scale.measure import measure_costs, running_database
+    from benchmarks.own_postgres import running_database
+    from benchmarks.scale.measure import measure_costs
 
     with running_database() as database:
         costs, origins = measure_costs(database)

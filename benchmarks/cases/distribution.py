@@ -1,16 +1,19 @@
 """Fan-outs whose items run in other processes, compared with chunks that a program makes by hand.
 
-The wall clock is measured, so the figures need a machine with nothing else to do. The pools are started before.
+The wall clock is measured, so the figures need a machine with nothing else to do. The pools are started before. A
+million items are sent to a function that does next to nothing, so that the driver is what is measured.
 """
 
+import gc
 import os
 import time
+import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypedDict
 
 from benchmarks.cases.fan_out import Gathered
 from benchmarks.figure import Figure, Rival
@@ -23,6 +26,9 @@ SMALL_ITEMS = 10_000
 CHUNK = 250
 HEAVY_ITEMS = 60
 HEAVY_SECONDS = 0.05
+MANY_ITEMS, A_QUARTER = 1_000_000, 250_000
+TRACED_ITEMS = 100_000
+"""The memory of an item is that of 250 000, and tracing them takes half a minute."""
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -32,6 +38,17 @@ def work(item: int) -> dict[str, list[int]]:
     for number in range(1000):
         total += number * item
     return {"found": [total]}
+
+
+class Mapped(TypedDict, total=False):
+    """The state of a map: its items, and their results."""
+
+    items: list[int]
+    found: list[int]
+
+
+def double(item: int) -> int:
+    return item * 2
 
 
 def compute(item: int) -> dict[str, list[int]]:
@@ -54,6 +71,15 @@ def fan_out(executor: Any, function: Callable[..., Any], width: int) -> Callable
     app = graph.compile(executors={"pool": executor})
     app.invoke({"width": 10 * CORES, "found": []})
     return lambda: app.invoke({"width": width, "found": []})
+
+
+def mapped(executor: Any, width: int) -> Callable[[], object]:
+    """Return a run that maps a function over a list with a number of items, after one that starts the workers."""
+    graph = StateGraph(Mapped).add_map("work", double, over="items", into="found", executor="pool")
+    app = graph.add_edge(START, "work").compile(executors={"pool": executor})
+    app.invoke({"items": list(range(10 * CORES))})
+    items = list(range(width))
+    return lambda: app.invoke({"items": items})
 
 
 def processes(function: Callable[..., Any], width: int) -> Callable[[], object]:
@@ -87,6 +113,25 @@ def ray_by_hand() -> Callable[[], object]:
     return lambda: ray.get([task.remote(list(range(start, start + CHUNK))) for start in starts])
 
 
+def driver_bytes(width: int) -> float:
+    """Return the memory that the driver needs for an item at the peak, beside the items and the results.
+
+    The items exist before. What is left after the run is its output: the results, and the list of the items.
+    """
+    run = mapped(ProcessExecutor(), width)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        output = run()
+        _, peak = tracemalloc.get_traced_memory()
+        gc.collect()
+        left, _ = tracemalloc.get_traced_memory()
+        del output
+    finally:
+        tracemalloc.stop()
+    return (peak - left) / width
+
+
 IDEAL_MICROSECONDS = HEAVY_SECONDS * 1e6 / CORES
 ALL_CORES = AtMost(IDEAL_MICROSECONDS / 0.9)
 
@@ -109,6 +154,27 @@ FIGURES = (
         ours=per_call(partial(processes, compute, HEAVY_ITEMS), HEAVY_ITEMS),
         limit=ALL_CORES,
     ),
+    Figure(
+        name=f"a map of {MANY_ITEMS:,} items on processes",
+        unit="µs/item",
+        ours=per_call(lambda: mapped(ProcessExecutor(), MANY_ITEMS), MANY_ITEMS),
+        rivals=(
+            Rival(
+                name=f"itself of {A_QUARTER:,}",
+                take=per_call(lambda: mapped(ProcessExecutor(), A_QUARTER), A_QUARTER),
+                requirement=Within(1.2),
+            ),
+        ),
+        is_long=True,
+    ),
+    Figure(
+        name=f"a map of {TRACED_ITEMS:,} items, memory of the driver",
+        unit="bytes/item",
+        ours=partial(driver_bytes, TRACED_ITEMS),
+        limit=AtMost(300),
+        is_repeated=False,
+        is_long=True,
+    ),
     *(
         (
             Figure(
@@ -122,6 +188,12 @@ FIGURES = (
                         requirement=Within(1.2),
                     ),
                 ),
+            ),
+            Figure(
+                name=f"{HEAVY_ITEMS} items of {HEAVY_SECONDS * 1000:g} ms on Ray, all cores at 90 %",
+                unit="µs/item",
+                ours=per_call(partial(on_ray, compute, HEAVY_ITEMS), HEAVY_ITEMS),
+                limit=ALL_CORES,
             ),
         )
         if find_spec("ray") is not None

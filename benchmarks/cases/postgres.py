@@ -1,50 +1,31 @@
-"""Supersteps, journalled steps and claims on a Postgres server of its own, with its defaults and `fsync` on.
+"""Supersteps and journalled steps on a Postgres server of its own, with its defaults and `fsync` on.
 
-The server is started by the first process that needs it, and ends with the benchmarks. Bare inserts write the bytes of
-a superstep, one row and one transaction each: by the calls of libpq, or by `execute` of psycopg.
+Bare inserts write the bytes of a superstep, one row and one transaction each: by the calls of libpq, or by `execute` of
+psycopg.
 """
 
-import atexit
-import itertools
-import tempfile
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from functools import cache
-from pathlib import Path
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
-from benchmarks.cases.durable import STEPS, _add, _config, _loop
+from benchmarks.cases.durable import RUNS, STEPS, STEPS_EACH, _add, _config, _loop, run_at_once, time_at_once
 from benchmarks.engines import langgraph, statewright
-from benchmarks.figure import Figure, Rival
-from benchmarks.requirement import AtLeast, AtMost, Within
-from benchmarks.timing import per_call
+from benchmarks.figure import Figure, Rival, Take
+from benchmarks.own_postgres import own_database
+from benchmarks.requirement import AtLeast, Within
+from benchmarks.timing import per_await, per_call
 
-ROW_BYTES = 500
-"""About what a superstep of the loop stores."""
-CLAIMS = 500
-BACKLOG = 100_000
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-_numbers = itertools.count()
-
-
-@cache
-def _server() -> Any:
-    """Start a server for this process; other processes of the benchmarks have their own, one at a time."""
-    from tests.postgres_programs import Server
-
-    folder = Path(tempfile.mkdtemp(prefix="statewright-bench-"))
-    folder.chmod(0o755)
-    server = Server(folder / "postgres", fsync="on", shared_buffers="256MB")
-    server.create()
-    server.start()
-    atexit.register(server.stop)
-    return server
+POOL = 10
+ROW_BYTES = 340
+"""What a superstep of the loop writes, without the headers of rows: 205 for its checkpoint with 100 bytes of state, and
+some 70 and 65 for the new versions of the rows of its branch and of its log."""
 
 
 def _connect() -> Any:
     import psycopg
 
-    return psycopg.connect(_server().url, autocommit=True)
+    return psycopg.connect(own_database().url, autocommit=True)
 
 
 # -- supersteps
@@ -78,7 +59,7 @@ def bare_inserts_by_libpq() -> Callable[[], object]:
 def run_saved() -> Callable[[], object]:
     from statewright.storage.postgres import PostgresSaver
 
-    app = _loop(statewright, _add, STEPS, PostgresSaver(_server().url))
+    app = _loop(statewright, _add, STEPS, PostgresSaver(own_database().url))
     return lambda: app.invoke({"n": 0}, _config(), durability="sync")
 
 
@@ -94,6 +75,32 @@ def run_saved_by_langgraph() -> Callable[[], object]:
     return lambda: app.invoke({"n": 0}, _config(), durability="sync")
 
 
+# -- many runs at once
+
+
+def many(durability: str) -> Callable[[], Awaitable[object]]:
+    from statewright.storage.postgres import PostgresSaver
+
+    return run_at_once(PostgresSaver(own_database().url), durability)
+
+
+def many_by_langgraph(durability: str) -> Take:
+    """Return a pass with LangGraph's saver on a pool of sessions, as a server has it."""
+
+    async def run_all() -> float:
+        from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+        from psycopg.rows import dict_row
+        from psycopg_pool import AsyncConnectionPool
+
+        options: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+        async with AsyncConnectionPool(own_database().url, kwargs=options, min_size=POOL, max_size=POOL) as pool:
+            saver = AsyncPostgresSaver(pool)
+            await saver.setup()
+            return await time_at_once(saver, durability)
+
+    return lambda: asyncio.run(run_all())
+
+
 # -- side effects done once
 
 
@@ -106,14 +113,14 @@ def journalled() -> Callable[[], object]:
             runtime.step("effect", abs, number)
 
     graph = StateGraph({"n": int}).add_node("node", node).add_edge(START, "node")
-    app = graph.compile(PostgresSaver(_server().url))
+    app = graph.compile(PostgresSaver(own_database().url))
     return lambda: app.invoke({"n": 0}, _config(), durability="sync")
 
 
 def journalled_by_dbos() -> Callable[[], object]:
     from dbos import DBOS
 
-    url = f"postgresql://postgres@/postgres?host={_server().folder}"
+    url = f"postgresql://postgres@/postgres?host={own_database().folder}"
     DBOS(config={"name": "bench", "system_database_url": url, "log_level": "CRITICAL"})
 
     @DBOS.step()
@@ -129,39 +136,6 @@ def journalled_by_dbos() -> Callable[[], object]:
     return flow
 
 
-# -- claims
-
-
-def claims(backlog: int) -> Callable[[], object]:
-    """Claim due runs in batches of ten, behind a number of others that are due later."""
-    from statewright.runs import Insert, Run, RunStatus
-    from statewright.storage.postgres import PostgresDatabase, PostgresLedger
-
-    database = PostgresDatabase(_server().url, schema=f"claims_{backlog}", trusts_clocks=True)
-    ledger: Any = PostgresLedger(database)
-
-    def due(number: int, at: datetime) -> Run:
-        name = f"run_{number:09}"
-        return Run(
-            id=name, workspace_id="w", graph="g", thread_id=name, status=RunStatus.PENDING, due_at=at, created_at=NOW,
-            updated_at=NOW,
-        )  # fmt: skip
-
-    def write(count: int, at: datetime) -> None:
-        for _ in range(0, count, 1000):
-            ledger.write([Insert(due(next(_numbers), at)) for _ in range(min(1000, count))])
-
-    write(backlog, NOW + timedelta(days=1))
-
-    def claim() -> None:
-        write(CLAIMS, NOW)
-        taken = 0
-        while taken < CLAIMS:
-            taken += len(ledger.claim("worker", NOW, 10))
-
-    return claim
-
-
 FIGURES = (
     Figure(
         name="Postgres, a commit each superstep, sync",
@@ -173,19 +147,19 @@ FIGURES = (
             Rival(name="LangGraph", take=per_call(run_saved_by_langgraph, STEPS), requirement=AtLeast(8)),
         ),
     ),
+    *(
+        Figure(
+            name=f"Postgres, {RUNS} runs at once, durability {durability}",
+            unit="us a step",
+            ours=per_await(partial(many, durability), RUNS * STEPS_EACH),
+            rivals=(Rival(name="LangGraph", take=many_by_langgraph(durability), requirement=AtLeast(8)),),
+        )
+        for durability in ("sync", "async")
+    ),
     Figure(
         name="a journalled step on Postgres",
         unit="us",
         ours=per_call(journalled, STEPS),
         rivals=(Rival(name="DBOS", take=per_call(journalled_by_dbos, STEPS), requirement=AtLeast(3)),),
-    ),
-    *(
-        Figure(
-            name=f"writing and claiming a run, {backlog} others due later",
-            unit="us",
-            ours=per_call(lambda backlog=backlog: claims(backlog), CLAIMS),
-            limit=AtMost(1_000_000 / 1500),
-        )
-        for backlog in (0, BACKLOG)
     ),
 )

@@ -5,7 +5,6 @@ next one starts; `langgraph dev` keeps everything in memory.
 """
 
 import asyncio
-import os
 import statistics
 import time
 from collections.abc import Awaitable, Callable
@@ -15,6 +14,7 @@ from typing import Any
 
 from benchmarks.figure import Figure, Rival, Take
 from benchmarks.requirement import AtLeast, AtMost
+from benchmarks.scale.spending import process_seconds
 from benchmarks.served.connection import Connection, stream
 from benchmarks.served.process import Served, ours, theirs
 
@@ -29,7 +29,6 @@ _IDLE = 5.0
 """Seconds for which an idle server is measured."""
 _our_server = cache(ours)
 _their_server = cache(theirs)
-_HZ = os.sysconf("SC_CLK_TCK")
 
 Ask = Callable[[Connection], Awaitable[Any]]
 
@@ -111,15 +110,9 @@ def _megabytes() -> float:
 
 def _idle_percent() -> float:
     pid = _server_with_waiting_runs().process.pid
-    before = _processor_ticks(pid)
+    before = process_seconds(pid)
     time.sleep(_IDLE)
-    return (_processor_ticks(pid) - before) / _HZ / _IDLE * 100
-
-
-def _processor_ticks(pid: int) -> int:
-    """Return the processor time of a process, in ticks."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
+    return (process_seconds(pid) - before) / _IDLE * 100
 
 
 def _signal_latency() -> float:

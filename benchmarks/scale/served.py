@@ -1,7 +1,7 @@
 """`python -m benchmarks.scale.served ROLE URL PORT`: a process on Postgres that is measured.
 
 Roles: `server` starts runs and leaves them to workers, `requests` does so without the sweeps after each request, and
-`worker` advances runs.
+`worker` advances the runs of the default queue.
 """
 
 import socket
@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.served.process import Served
+
+SCHEMA = "served"
 
 
 def start(role: str, url: str) -> Served:
@@ -24,6 +26,7 @@ def start(role: str, url: str) -> Served:
 
 def main(role: str, url: str, port: int) -> None:
     from benchmarks.scale.measured_service import service_on
+    from statewright.runs import DEFAULT_QUEUE
     from statewright.server import ServerSettings, create_app, serve
     from statewright.service import Service
     from statewright.storage.postgres import PostgresDatabase
@@ -36,8 +39,10 @@ def main(role: str, url: str, port: int) -> None:
             self.context.wake_background = lambda: None
 
     service_type = WithoutSweeps if role == "requests" else Service
-    opened = PostgresDatabase(url, schema="served")
-    service: Any = service_on(opened, service_type, has_bell=role != "requests", works=role == "worker")
+    opened = PostgresDatabase(url, schema=SCHEMA)
+    service: Any = service_on(
+        opened, service_type, has_bell=role != "requests", works=role == "worker", queues=[DEFAULT_QUEUE]
+    )
     serve(create_app(service, settings=ServerSettings(port=port, auth="none")))
 
 

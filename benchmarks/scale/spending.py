@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from typing import Any
 
 MILLISECONDS = 1e3
 _TICKS = os.sysconf("SC_CLK_TCK")
+_SCHEDULED = 2
+"""The clock of Linux that counts the time for which a process was scheduled: see `clock_getcpuclockid`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +46,17 @@ class Database:
                 "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
             ).fetchall()
             own = connection.info.backend_pid
-        return sum(_session_seconds(pid) for (pid,) in rows if pid != own)
-
-
-def _session_seconds(pid: int) -> float:
-    """Return the processor time of a process with one thread, in nanoseconds precision where the system has that."""
-    try:
-        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return process_seconds(pid)
+        return sum(process_seconds(pid) for (pid,) in rows if pid != own)
 
 
 def process_seconds(pid: int) -> float:
-    """Return the processor time of a process with all its threads."""
+    """Return the processor time of a process with all its threads; 0 if it has ended.
+
+    On Linux in nanoseconds precision: an idle process uses less than a tick of `/proc` in several seconds.
+    """
     try:
+        if sys.platform == "linux":
+            return time.clock_gettime((~pid << 3) | _SCHEDULED)
         values = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0

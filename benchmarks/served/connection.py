@@ -46,11 +46,19 @@ class Connection:
             self._writer.close()
 
 
-async def stream(port: int, path: str, limit: int) -> int:
-    """Read a stream of events until a number has arrived, and return the number."""
+async def open_stream(port: int, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Request a stream of events, and return the connection once the response has begun."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**24)
     writer.write(f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\naccept: text/event-stream\r\n\r\n".encode())
-    await reader.readuntil(b"\r\n\r\n")
+    head = await reader.readuntil(b"\r\n\r\n")
+    if int(head[9:12]) != 200:
+        raise RuntimeError(f"GET {path}: {head.decode('latin-1')}")
+    return reader, writer
+
+
+async def stream(port: int, path: str, limit: int) -> int:
+    """Read a stream of events until a number has arrived, and return the number."""
+    reader, writer = await open_stream(port, path)
     count, tail = 0, b""
     while count < limit:
         part = await reader.read(2**18)

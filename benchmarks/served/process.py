@@ -81,4 +81,5 @@ def _reserve() -> tuple[Path, int]:
 def _quiet() -> dict[str, str]:
     switches = ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2")
     quiet = {**dict.fromkeys(switches, "false"), "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
-    return {**os.environ, **quiet, "PYTHONPATH": str(ROOT)}
+    sources = os.pathsep.join([str(ROOT), str(ROOT / "src")])  # this version, even if another one is installed
+    return {**os.environ, **quiet, "PYTHONPATH": sources}
