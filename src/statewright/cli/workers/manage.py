@@ -95,7 +95,7 @@ def drain(
 
 
 def list_queues(json: JsonOption = False, *, database: ServerDatabaseOptions) -> None:
-    """List the queues that have limits or runs, with the runs that wait in them."""
+    """List the queues that have limits, live workers or runs, with the runs that are due in them."""
 
     async def work(ledger: Ledger) -> list[QueueReport]:
         return await adrive(queues.report_queues(ledger, clock_of(ledger).now()))
@@ -108,6 +108,7 @@ def list_queues(json: JsonOption = False, *, database: ServerDatabaseOptions) ->
             Column("OLDEST", right=True): lambda queue: _format_seconds(queue.oldest_due_seconds),
             Column("CLAIMED", right=True): lambda queue: queue.claimed,
             Column("DEAD", right=True): lambda queue: queue.dead,
+            Column("WORKERS", right=True): lambda queue: queue.workers,
             Column("MAX RUNNING", right=True): lambda queue: queue.max_running or "",
             Column("STARTS/MIN", right=True): lambda queue: queue.starts_per_minute or "",
         },

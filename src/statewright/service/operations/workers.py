@@ -31,12 +31,13 @@ def report_workers(ledger: Ledger, now: datetime) -> Generator[Any, Any, list[Wo
     groups: Sequence[Group] = yield ledger.groups(Run, ["worker_id"], where=[Condition("claim", "!=", None)])
     claims = {group.key[0]: group.size for group in groups}
     return [
-        WorkerReport(worker=worker, status=_status_of(worker, now), claimed=claims.get(worker.id, 0))
+        WorkerReport(worker=worker, status=status_of(worker, now), claimed=claims.get(worker.id, 0))
         for worker in workers
     ]
 
 
-def _status_of(worker: Worker, now: datetime) -> WorkerStatus:
+def status_of(worker: Worker, now: datetime) -> WorkerStatus:
+    """Return the status of a worker at an instant."""
     if worker.until <= now:
         return "lost"
     return "draining" if worker.draining else "live"

@@ -87,7 +87,30 @@ def test_queues_are_listed_with_their_runs_and_limits(database: Path, statewrigh
     assert (default["name"], default["depth"], default["dead"]) == ("default", 0, 1)
     assert (gpu["name"], gpu["depth"], gpu["claimed"], gpu["dead"]) == ("gpu", 1, 1, 0)
     assert (mail["name"], mail["depth"], mail["starts_per_minute"]) == ("mail", 0, 60)
-    assert statewright("queues", "ls").out.splitlines()[0].split("  ")[0] == "QUEUE"
+    head, *lines = statewright("queues", "ls").out.splitlines()
+    assert head.split() == ["QUEUE", "DUE", "OLDEST", "CLAIMED", "DEAD", "WORKERS", "MAX", "RUNNING", "STARTS/MIN"]
+    assert [line.split()[0] for line in lines] == ["default", "gpu", "mail"]
+
+
+def test_queues_of_live_workers_and_of_waiting_or_paused_runs_are_listed(database: Path, statewright: Command) -> None:
+    with SqliteLedger(database) as ledger:
+        records = [
+            worker("wrk_d", queues=["served", "gpu"]),
+            worker("wrk_e", -1, queues=["of a lost worker"]),
+            worker("wrk_f", queues=["of a draining worker"], draining=True),
+            run("run_5", queue="waits", status=RunStatus.WAITING, due_at=None),
+            run("run_6", queue="pauses", status=RunStatus.PAUSED, due_at=None),
+            run("run_7", queue="ended", status=RunStatus.COMPLETED, due_at=None),
+        ]
+        resolve(ledger.write([Insert(record) for record in records]))
+    listed = json.loads(statewright("queues", "ls", "--json").out)
+    assert {entry["name"]: entry["workers"] for entry in listed} == {
+        "default": 1,
+        "gpu": 3,
+        "pauses": 1,
+        "served": 2,
+        "waits": 1,
+    }
 
 
 def test_limits_are_set_one_by_one_and_removed_together(folder: Path, statewright: Command) -> None:
