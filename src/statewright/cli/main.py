@@ -24,7 +24,9 @@ def main() -> None:
     _print_warnings_on_one_line()
     try:
         build_command()()
-    except (UsageError, GraphError) as error:
+    except UsageError as error:
+        exit_with(f"Error: {error}", error.exit_code)
+    except GraphError as error:
         exit_with(f"Error: {error}", USAGE_ERROR)
     except StatewrightError as error:
         exit_with(f"Error: {format_error(error)}", error.exit_code)

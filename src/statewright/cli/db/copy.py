@@ -12,7 +12,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from statewright.cli.console.failure import UsageError
-from statewright.cli.console.options import EXAMPLE_URL, MEMORY
+from statewright.cli.console.options import EXAMPLE_URL, MEMORY, DatabaseOptions
 from statewright.cli.console.printing import pluralize, say
 from statewright.cli.console.table import PrintableConsole
 from statewright.cli.db.database import check_is_database, locate_database, prepare_file, read_key
@@ -49,7 +49,7 @@ def copy(
     """Copy all threads, runs and stored items to an empty database, and verify the copy.
 
     SOURCE and TARGET may be files or Postgres databases. Cached results are not copied. If the copy fails or is
-    interrupted, TARGET stays empty. Stop all servers of SOURCE first: runs and workers that use it are noticed, but
+    interrupted, TARGET stays empty, and a new file is removed. Stop all servers of SOURCE first: runs and workers that use it are noticed, but
     `statewright serve --no-work` is not, and what it accepts later is not in the copy.
     """
     source_location, target_location = _locate(source), _locate(target)
@@ -59,11 +59,12 @@ def copy(
             "The copy of an encrypted database would not be encrypted. Pass its key with --key-file, which may be the "
             "same file, or --decrypt."
         )
-    check_is_database(source_location)
+    check_is_database(source_location, DatabaseOptions(database=source))
     if isinstance(target_location, Path):
         prepare_file(target_location)
     with (
         _open_source(source_location, source_key) as source_database,
+        _removing_new_file(target_location),
         open_database(target_location, key=key) as target_database,
         _showing_progress() as on_progress,
     ):
@@ -73,7 +74,7 @@ def copy(
             # An error that a database reports has a cause: the target may be locked, and --force would not help.
             if force or error.__cause__ is not None:
                 raise
-            raise UsageError(f"{error} Or pass --force to copy it as it is now.") from error
+            raise StorageLocked(f"{error} Or pass --force to copy it as it is now.") from error
     counts = (
         pluralize(report.rows["threads"], "thread"),
         pluralize(report.rows.get("workflow_runs", 0), "run"),
@@ -94,6 +95,18 @@ def _locate(text: str) -> Location:
     if location is None:
         raise UsageError(f"With {MEMORY!r} nothing is saved. Specify a file or a URL.")
     return location
+
+
+@contextmanager
+def _removing_new_file(target: Location) -> Generator[None]:
+    """Remove the file of the target if the block fails, and the file did not exist before."""
+    is_new = isinstance(target, Path) and not target.exists()
+    try:
+        yield
+    except BaseException:
+        for suffix in ("", "-wal", "-shm") if is_new else ():
+            Path(f"{target}{suffix}").unlink(missing_ok=True)
+        raise
 
 
 @contextmanager
