@@ -79,7 +79,7 @@ COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
             "cancel": CommandEntry("runs.control:cancel", "Cancel a run and its child runs."),
             "pause": CommandEntry("runs.control:pause", "Pause a run after its current step."),
             "resume": CommandEntry("runs.control:resume", "Continue a paused run, or answer a waiting one."),
-            "retry": CommandEntry("runs.control:retry", "Retry a failed run from the step that failed."),
+            "retry": CommandEntry("runs.control:retry", "Retry a failed run, or all that were set aside."),
             "signal": CommandEntry("runs.control:signal", "Send a signal to a run."),
             "approve": CommandEntry("runs.control:approve", "Approve or reject a request of a run."),
             "logs": CommandEntry("runs.show:logs", "Print the logs and output of the steps of a run."),
