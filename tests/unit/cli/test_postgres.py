@@ -202,7 +202,15 @@ def test_a_command_for_files_says_what_to_do_on_a_server(
 
 
 @pytest.mark.parametrize(
-    "command", [("threads", "ls"), ("db", "check"), ("keys", "ls"), ("workers", "ls"), ("resume", "t", "flow.py:asking"), ("db", "migrate", "--check")]
+    "command",
+    [
+        ("threads", "ls"),
+        ("db", "check"),
+        ("keys", "ls"),
+        ("workers", "ls"),
+        ("resume", "t", "flow.py:asking"),
+        ("db", "migrate", "--check"),
+    ],
 )
 def test_a_schema_without_tables_is_refused_and_not_filled(call: Command, url: str, command: tuple[str, ...]) -> None:
     refused = call(*command, "--database", url)
@@ -238,9 +246,7 @@ def test_a_server_that_cannot_be_used_is_reported_on_one_line(
 
 
 @pytest.mark.parametrize("user", ["postgres", "nobody"])
-def test_an_error_of_a_connection_names_the_user_and_a_read_speaks_of_no_write(
-    call: Command, user: str
-) -> None:
+def test_an_error_of_a_connection_names_the_user_and_a_read_speaks_of_no_write(call: Command, user: str) -> None:
     location = f"postgresql://{user}:geheim@/nodb?host={shared_server().folder}"
     refused = call("workers", "ls", "--database", location)
     assert (refused.code, f"The database postgresql://{user}@" in refused.err) == (1, True)

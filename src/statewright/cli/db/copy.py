@@ -49,8 +49,8 @@ def copy(
     """Copy all threads, runs and stored items to an empty database, and verify the copy.
 
     SOURCE and TARGET may be files or Postgres databases. Cached results are not copied. If the copy fails or is
-    interrupted, TARGET stays empty, and a new file is removed. Stop all servers of SOURCE first: runs and workers that use it are noticed, but
-    `statewright serve --no-work` is not, and what it accepts later is not in the copy.
+    interrupted, TARGET stays empty, and a new file is removed. Stop all servers of SOURCE first: runs and workers that
+    use it are noticed, but `statewright serve --no-work` is not, and what it accepts later is not in the copy.
     """
     source_location, target_location = _locate(source), _locate(target)
     source_key, key = read_key(source_key_file), read_key(key_file)

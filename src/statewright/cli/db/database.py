@@ -75,14 +75,14 @@ def require_file(database: str | None, advice: str) -> Path:
     return path
 
 
-def check_is_database(location: Location, options: DatabaseOptions = DatabaseOptions()) -> None:
+def check_is_database(location: Location, options: DatabaseOptions | None = None) -> None:
     """Raise UsageError for a location that does not exist or is not a Statewright database.
 
     `options` are those of the command, which the message repeats; NoTables is raised for a server without tables.
     """
     if isinstance(location, PostgresUrl):
         if not has_tables(location):
-            raise NoTables(describe_missing_tables(location, options))
+            raise NoTables(describe_missing_tables(location, options or DatabaseOptions()))
     else:
         check_is_file(location)
 

@@ -110,9 +110,7 @@ def translate_error(error: BaseException, location: str, *, is_read: bool = Fals
             )
         message = _on_one_line(error)
         remedy = _REMEDIES["53300"] if any(part in message for part in _NO_CONNECTION_FREE) else ""
-        return StorageUnavailable(
-            f"The database {location} cannot be used: {message}.{unchanged} {remedy}".rstrip()
-        )
+        return StorageUnavailable(f"The database {location} cannot be used: {message}.{unchanged} {remedy}".rstrip())
     if isinstance(error, UnicodeEncodeError):
         return SerdeError("a name", str(error))
     if isinstance(error, psycopg.Error):
@@ -122,9 +120,7 @@ def translate_error(error: BaseException, location: str, *, is_read: bool = Fals
     if error.code == _FULL:
         return StorageFull(f"There is no space left for {location}: {error}.{unchanged} Free some space.")
     if error.code in _LOCKED:
-        return StorageLocked(
-            f"Other transactions have locked rows of {location}: {error}.{unchanged} Try again."
-        )
+        return StorageLocked(f"Other transactions have locked rows of {location}: {error}.{unchanged} Try again.")
     if error.code == _CANCELLED:
         return StorageLocked(
             f"A statement on {location} took too long or was cancelled, perhaps while it waited for locks: {error}."
@@ -135,9 +131,7 @@ def translate_error(error: BaseException, location: str, *, is_read: bool = Fals
     if error.code in _DAMAGED:
         return DamagedDatabase(str(error), where=location)
     remedy = _REMEDIES.get(error.code, "")
-    return StorageUnavailable(
-        f"The database {location} cannot be used: {error}.{unchanged} {remedy}".rstrip()
-    )
+    return StorageUnavailable(f"The database {location} cannot be used: {error}.{unchanged} {remedy}".rstrip())
 
 
 def _on_one_line(error: BaseException) -> str:
