@@ -6,6 +6,7 @@ A command is imported only when it is called, so that `--help` is fast and a com
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import wraps
@@ -129,6 +130,9 @@ COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
 """The commands, in the order in which `--help` lists them."""
 
 
+_BRACES: Final = re.compile(r"^\{(.+)\}")
+
+
 class _FlagsWithoutType:
     """Omits the type of flags from the help. Typer would show `<bool>`, although a flag takes no value."""
 
@@ -144,6 +148,12 @@ class _FlagsWithoutType:
 
 class _Command(_FlagsWithoutType, TyperCommand):
     """An imported command."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the usage line. Required arguments have no braces, which newer versions of typer add."""
+        parent: Any = super()
+        pieces: list[str] = parent.collect_usage_pieces(ctx)
+        return [_BRACES.sub(r"\1", piece) for piece in pieces]
 
 
 class LazyCommand(TyperCommand):

@@ -32,8 +32,9 @@ class NoTables(UsageError):
 
 
 def exit_with(message: str, code: int) -> NoReturn:
-    """Print a message on standard error and exit."""
-    warn(message)
+    """Print a message on standard error, unless it is empty, and exit."""
+    if message:
+        warn(message)
     raise SystemExit(code)
 
 
