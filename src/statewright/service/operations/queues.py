@@ -71,7 +71,7 @@ def report_queues(ledger: Ledger, now: datetime) -> Generator[Any, Any, list[Que
     unfinished: Sequence[Group] = yield ledger.groups(Run, ["queue"], where=[_UNFINISHED])
     workers: Sequence[Worker] = yield ledger.find(Worker)
     live = [worker for worker in workers if status_of(worker, now) == "live"]
-    served = Counter(name for worker in live for name in set(worker.queues or ()))
+    served: Counter[str] = Counter(name for worker in live for name in set(worker.queues or ()))
     serving_all = sum(worker.queues is None for worker in live)
     depths, claims, dead = _sizes(due), _sizes(claimed), _sizes(set_aside)
     reports: list[QueueReport] = []
