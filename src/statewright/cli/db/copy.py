@@ -17,7 +17,7 @@ from statewright.cli.console.printing import pluralize, say
 from statewright.cli.console.table import PrintableConsole
 from statewright.cli.db.database import check_is_database, locate_database, prepare_file, read_key
 from statewright.errors import StorageLocked, WrongEncryptionKey
-from statewright.storage.copy import copy_database
+from statewright.storage.copy import check_is_idle, copy_database
 from statewright.storage.copy.copy import OnProgress
 from statewright.storage.database import Database
 from statewright.storage.locations import Location
@@ -49,8 +49,8 @@ def copy(
     """Copy all threads, runs and stored items to an empty database, and verify the copy.
 
     SOURCE and TARGET may be files or Postgres databases. Cached results are not copied. If the copy fails or is
-    interrupted, TARGET stays empty, and a new file is removed. Stop all servers of SOURCE first: runs and workers that
-    use it are noticed, but `statewright serve --no-work` is not, and what it accepts later is not in the copy.
+    interrupted, TARGET stays empty. Stop all servers of SOURCE first: runs and workers that use it are noticed, but
+    `statewright serve --no-work` is not, and what it accepts later is not in the copy.
     """
     source_location, target_location = _locate(source), _locate(target)
     source_key, key = read_key(source_key_file), read_key(key_file)
@@ -60,21 +60,13 @@ def copy(
             "same file, or --decrypt."
         )
     check_is_database(source_location, DatabaseOptions(database=source))
-    if isinstance(target_location, Path):
-        prepare_file(target_location)
-    with (
-        _open_source(source_location, source_key) as source_database,
-        _removing_new_file(target_location),
-        open_database(target_location, key=key) as target_database,
-        _showing_progress() as on_progress,
-    ):
-        try:
+    with _open_source(source_location, source_key) as source_database, _advising_force(is_used=force):
+        if not force:
+            check_is_idle(source_database)  # before a file is created for the target
+        if isinstance(target_location, Path):
+            prepare_file(target_location)
+        with open_database(target_location, key=key) as target_database, _showing_progress() as on_progress:
             report = copy_database(source_database, target_database, allow_active=force, on_progress=on_progress)
-        except StorageLocked as error:
-            # An error that a database reports has a cause: the target may be locked, and --force would not help.
-            if force or error.__cause__ is not None:
-                raise
-            raise StorageLocked(f"{error} Or pass --force to copy it as it is now.") from error
     counts = (
         pluralize(report.rows["threads"], "thread"),
         pluralize(report.rows.get("workflow_runs", 0), "run"),
@@ -98,15 +90,15 @@ def _locate(text: str) -> Location:
 
 
 @contextmanager
-def _removing_new_file(target: Location) -> Generator[None]:
-    """Remove the file of the target if the block fails, and the file did not exist before."""
-    is_new = isinstance(target, Path) and not target.exists()
+def _advising_force(*, is_used: bool) -> Generator[None]:
+    """Add advice to use --force, unless it is used, to the error about a source that is in use."""
     try:
         yield
-    except BaseException:
-        for suffix in ("", "-wal", "-shm") if is_new else ():
-            Path(f"{target}{suffix}").unlink(missing_ok=True)
-        raise
+    except StorageLocked as error:
+        # An error that a database reports has a cause: the target may be locked, and --force would not help.
+        if is_used or error.__cause__ is not None:
+            raise
+        raise StorageLocked(f"{error} Or pass --force to copy it as it is now.") from error
 
 
 @contextmanager

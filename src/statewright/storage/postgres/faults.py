@@ -127,7 +127,7 @@ def translate_error(error: BaseException, location: str, *, is_read: bool = Fals
             f"{unchanged} Try again, or raise statement_timeout of this user."
         )
     if is_unstorable(error):
-        return SerdeError("a name or a value", f"{error}. Nothing was written")
+        return SerdeError("a name or a value", f"{error}{unchanged and '. Nothing was written'}")
     if error.code in _DAMAGED:
         return DamagedDatabase(str(error), where=location)
     remedy = _REMEDIES.get(error.code, "")
