@@ -159,7 +159,7 @@ def test_watching_a_failed_run_ends_with_1(statewright: Command) -> None:
     assert re.search(r"STEP_FAILED +fail", result.out)
     assert "Error: Step fail: ValueError: no luck" in result.err
     assert f"statewright runs retry {run}" in result.err
-    assert statewright("runs", "retry", run).out == f"{run} is running.\n"
+    assert statewright("runs", "retry", run).out == f"{run} is due again.\n"
 
 
 def test_watching_a_cancelled_run_ends_with_130(statewright: Command) -> None:

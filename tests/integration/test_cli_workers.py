@@ -194,7 +194,7 @@ def test_the_health_of_a_worker_is_served_on_a_port(folders: Sequence[Path], mar
     with serving(folder, "worker", "--port", "0", env=env) as worker:
         url = health_url(worker)
         started = json.loads(worker.wait_for('.*"The worker has started.".*'))
-        assert (started["graphs"], started["queues"], started["capacity"]) == (["asynchronous", "work"], "all", 100)
+        assert (started["graphs"], started["queues"], started["capacity"]) == (["asynchronous", "work"], None, 100)
         assert json.load(urlopen(f"{url}/health"))["status"] == "ok"
         assert json.load(urlopen(f"{url}/ready")) == {"status": "ready"}
         text = urlopen(f"{url}/metrics").read().decode()

@@ -48,3 +48,5 @@ class Queue(Resource):
     """The number of runs that workers are advancing."""
     dead: int
     """The number of runs that were set aside, because worker after worker was lost while it advanced them."""
+    workers: int
+    """The number of live workers that serve it."""

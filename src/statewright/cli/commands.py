@@ -6,6 +6,7 @@ A command is imported only when it is called, so that `--help` is fast and a com
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import wraps
@@ -79,7 +80,7 @@ COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
             "cancel": CommandEntry("runs.control:cancel", "Cancel a run and its child runs."),
             "pause": CommandEntry("runs.control:pause", "Pause a run after its current step."),
             "resume": CommandEntry("runs.control:resume", "Continue a paused run, or answer a waiting one."),
-            "retry": CommandEntry("runs.control:retry", "Retry a failed run from the step that failed."),
+            "retry": CommandEntry("runs.control:retry", "Retry a failed run, or all that were set aside."),
             "signal": CommandEntry("runs.control:signal", "Send a signal to a run."),
             "approve": CommandEntry("runs.control:approve", "Approve or reject a request of a run."),
             "logs": CommandEntry("runs.show:logs", "Print the logs and output of the steps of a run."),
@@ -129,6 +130,9 @@ COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
 """The commands, in the order in which `--help` lists them."""
 
 
+_BRACES: Final = re.compile(r"^\{(.+)\}")
+
+
 class _FlagsWithoutType:
     """Omits the type of flags from the help. Typer would show `<bool>`, although a flag takes no value."""
 
@@ -144,6 +148,12 @@ class _FlagsWithoutType:
 
 class _Command(_FlagsWithoutType, TyperCommand):
     """An imported command."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the usage line. Required arguments have no braces, which newer versions of typer add."""
+        parent: Any = super()
+        pieces: list[str] = parent.collect_usage_pieces(ctx)
+        return [_BRACES.sub(r"\1", piece) for piece in pieces]
 
 
 class LazyCommand(TyperCommand):

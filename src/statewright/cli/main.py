@@ -12,10 +12,13 @@ import typer
 
 from statewright import __version__
 from statewright.cli.commands import LazyGroup, build_members
-from statewright.cli.console.failure import TERMINATED, USAGE_ERROR, UsageError, exit_with, format_error
+from statewright.cli.console.failure import DONE, FAILED, TERMINATED, USAGE_ERROR, UsageError, exit_with, format_error
 from statewright.cli.console.printing import say, warn
 from statewright.cli.console.warnings import redirect_warnings
 from statewright.errors import GraphError, StatewrightError
+
+_COMMAND_LINE_ERROR: Any = typer.BadParameter.__base__
+"""The class of errors about the command line, which belongs to click, or in newer versions to typer itself."""
 
 
 def main() -> None:
@@ -23,11 +26,30 @@ def main() -> None:
     _exit_cleanly_on_sigterm()
     redirect_warnings(lambda text: warn(f"warning: {text}"))
     try:
-        build_command()()
-    except (UsageError, GraphError) as error:
+        code = build_command()(standalone_mode=False)  # it returns the code of `typer.Exit`, else None
+    except _COMMAND_LINE_ERROR as error:
+        exit_with(_format_command_line_error(error), USAGE_ERROR)
+    except typer.Abort:
+        exit_with("Aborted.", FAILED)
+    except UsageError as error:
+        exit_with(f"Error: {error}", error.exit_code)
+    except GraphError as error:
         exit_with(f"Error: {error}", USAGE_ERROR)
     except StatewrightError as error:
         exit_with(f"Error: {format_error(error)}", error.exit_code)
+    raise SystemExit(code or DONE)
+
+
+def _format_command_line_error(error: Any) -> str:
+    """Return the message of an error that the parser of the command line has raised, on one line.
+
+    It is empty if a command without arguments has printed its help instead.
+    """
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return ""
+    message = " ".join(error.format_message().split())
+    command = error.ctx.command_path if error.ctx is not None else "statewright"
+    return f"Error: {message}{'' if message.endswith(('.', '?')) else '.'} See: {command} --help"
 
 
 @cache

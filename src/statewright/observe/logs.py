@@ -24,6 +24,8 @@ from statewright.runtime.tasks.scope import observed_scope
 LogFormat = Literal["json", "console"]
 _OF_STRUCTLOG: Final = frozenset({"_record", "_from_structlog"})
 """Keys that structlog itself removes at the end."""
+_COPIES: Final = frozenset({"color_message"})
+"""Fields that repeat the event: uvicorn adds its message with escape sequences for colours."""
 _FORMATS: Final[tuple[LogFormat, ...]] = ("json", "console")
 _LEVELS: Final = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
 _Event = MutableMapping[str, Any]
@@ -110,8 +112,12 @@ def _add_head(_: Any, __: str, event: _Event) -> _Event:
 
 
 def _drop_private(_: Any, __: str, event: _Event) -> _Event:
-    """Drop what libraries add to every record for themselves, such as `_ray_timestamp_ns`."""
-    return {key: value for key, value in event.items() if not key.startswith("_") or key in _OF_STRUCTLOG}
+    """Drop what libraries add to records for themselves, such as `_ray_timestamp_ns`, and copies of the event."""
+    return {
+        key: value
+        for key, value in event.items()
+        if key in _OF_STRUCTLOG or not (key.startswith("_") or key in _COPIES)
+    }
 
 
 def _add_fields(_: Any, __: str, event: _Event) -> _Event:

@@ -104,9 +104,14 @@ def test_without_a_command_the_help_is_printed(statewright: Any) -> None:
 )
 def test_invalid_command_lines_are_usage_errors(statewright: Any, flow: Path, args: tuple[str, ...]) -> None:
     result = statewright(*args)
-    assert (result.code, result.out) == (2, "")
-    assert "Usage" in result.err
-    assert "Traceback" not in result.err
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert result.err.startswith("Error: ")
+    assert result.err.endswith(" --help\n")
+
+
+def test_the_usage_of_a_command_has_its_arguments_without_braces(statewright: Any) -> None:
+    usage = statewright("queues", "set", "--help").out
+    assert " queues set [OPTIONS] NAME" in usage
 
 
 @pytest.mark.parametrize("command", ["run", "draw", "check"])

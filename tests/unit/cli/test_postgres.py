@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -201,11 +202,21 @@ def test_a_command_for_files_says_what_to_do_on_a_server(
 
 
 @pytest.mark.parametrize(
-    "command", [("threads", "ls"), ("db", "check"), ("keys", "ls"), ("resume", "t", "flow.py:asking")]
+    "command",
+    [
+        ("threads", "ls"),
+        ("db", "check"),
+        ("keys", "ls"),
+        ("workers", "ls"),
+        ("resume", "t", "flow.py:asking"),
+        ("db", "migrate", "--check"),
+    ],
 )
 def test_a_schema_without_tables_is_refused_and_not_filled(call: Command, url: str, command: tuple[str, ...]) -> None:
     refused = call(*command, "--database", url)
-    assert (refused.code, "has no tables of Statewright in its schema 'of_commands'" in refused.err) == (2, True)
+    assert refused.code == 1
+    assert "has no tables of Statewright in its schema 'of_commands'. Create them with: " in refused.err
+    assert f"statewright db migrate --database {shlex.quote(str(parse_postgres_url(url)))}\n" in refused.err
     assert not has_tables(parse_postgres_url(url))
 
 
@@ -232,6 +243,15 @@ def test_a_server_that_cannot_be_used_is_reported_on_one_line(
     assert (refused.code, refused.err.count("\n"), refused.out) == (code, 1, "")
     assert message in refused.err
     assert "heim" not in refused.err
+
+
+@pytest.mark.parametrize("user", ["postgres", "nobody"])
+def test_an_error_of_a_connection_names_the_user_and_a_read_speaks_of_no_write(call: Command, user: str) -> None:
+    location = f"postgresql://{user}:geheim@/nodb?host={shared_server().folder}"
+    refused = call("workers", "ls", "--database", location)
+    assert (refused.code, f"The database postgresql://{user}@" in refused.err) == (1, True)
+    assert "geheim" not in refused.err
+    assert "Nothing was written" not in refused.err
 
 
 def test_the_schema_of_a_newer_version_is_reported(call: Command, thread: str, url: str) -> None:

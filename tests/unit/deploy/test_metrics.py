@@ -17,7 +17,7 @@ from statewright.service.operations.queues import QueueReport
 _SELECTOR = re.compile(r"\b((?:statewright|graph)_[a-z_]+)(?:\{([^}]*)\})?")
 _GROUPING = re.compile(r"\bby \(([^)]*)\)")
 QUEUE: dict[str, Any] = {"name": "default", "max_running": None, "starts_per_minute": None, "dead": 1}
-QUEUE |= {"depth": 1, "oldest_due_seconds": 2.0, "claimed": 1}
+QUEUE |= {"depth": 1, "oldest_due_seconds": 2.0, "claimed": 1, "workers": 1}
 
 
 def fail(state: dict[str, object]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from statewright import START, StateGraph
 from statewright.errors import InvalidConfig, NotFound
 from statewright.observe.capture import Tee
-from statewright.observe.logs import bound, configure_logging
+from statewright.observe.logs import LogFormat, bound, configure_logging
 
 log = logging.getLogger("statewright.tests")
 
@@ -41,6 +41,15 @@ def test_an_event_is_one_line_of_json_with_its_fields() -> None:
         "request_id": "req-1",
     }
     assert list(events(stream)[0])[:4] == ["timestamp", "level", "logger", "event"]
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_the_coloured_copy_of_a_message_is_dropped(log_format: LogFormat) -> None:
+    stream = io.StringIO()
+    with configure_logging(log_format, stream=stream):
+        log.info("Started process [%d]", 7, extra={"color_message": "Started process [\x1b[36m%d\x1b[0m]"})
+    assert "Started process [7]" in stream.getvalue()
+    assert "color_message" not in stream.getvalue()
 
 
 def test_logs_of_a_node_have_the_fields_of_its_run() -> None:

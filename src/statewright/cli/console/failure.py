@@ -22,10 +22,19 @@ DONE, FAILED, USAGE_ERROR, WAITING, CANCELLED, TERMINATED = 0, 1, 2, 3, 130, 143
 class UsageError(Exception):
     """A wrong command line, or a file or environment that cannot be used; the message says what to do."""
 
+    exit_code = USAGE_ERROR
+
+
+class NoTables(UsageError):
+    """A database without tables of Statewright, which another process may yet create: the command line is right."""
+
+    exit_code = FAILED
+
 
 def exit_with(message: str, code: int) -> NoReturn:
-    """Print a message on standard error and exit."""
-    warn(message)
+    """Print a message on standard error, unless it is empty, and exit."""
+    if message:
+        warn(message)
     raise SystemExit(code)
 
 

@@ -12,12 +12,12 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from statewright.cli.console.failure import UsageError
-from statewright.cli.console.options import EXAMPLE_URL, MEMORY
+from statewright.cli.console.options import EXAMPLE_URL, MEMORY, DatabaseOptions
 from statewright.cli.console.printing import pluralize, say
 from statewright.cli.console.table import PrintableConsole
 from statewright.cli.db.database import check_is_database, locate_database, prepare_file, read_key
 from statewright.errors import StorageLocked, WrongEncryptionKey
-from statewright.storage.copy import copy_database
+from statewright.storage.copy import check_is_idle, copy_database
 from statewright.storage.copy.copy import OnProgress
 from statewright.storage.database import Database
 from statewright.storage.locations import Location
@@ -59,21 +59,14 @@ def copy(
             "The copy of an encrypted database would not be encrypted. Pass its key with --key-file, which may be the "
             "same file, or --decrypt."
         )
-    check_is_database(source_location)
-    if isinstance(target_location, Path):
-        prepare_file(target_location)
-    with (
-        _open_source(source_location, source_key) as source_database,
-        open_database(target_location, key=key) as target_database,
-        _showing_progress() as on_progress,
-    ):
-        try:
+    check_is_database(source_location, DatabaseOptions(database=source))
+    with _open_source(source_location, source_key) as source_database, _advising_force(is_used=force):
+        if not force:
+            check_is_idle(source_database)  # before a file is created for the target
+        if isinstance(target_location, Path):
+            prepare_file(target_location)
+        with open_database(target_location, key=key) as target_database, _showing_progress() as on_progress:
             report = copy_database(source_database, target_database, allow_active=force, on_progress=on_progress)
-        except StorageLocked as error:
-            # An error that a database reports has a cause: the target may be locked, and --force would not help.
-            if force or error.__cause__ is not None:
-                raise
-            raise UsageError(f"{error} Or pass --force to copy it as it is now.") from error
     counts = (
         pluralize(report.rows["threads"], "thread"),
         pluralize(report.rows.get("workflow_runs", 0), "run"),
@@ -94,6 +87,18 @@ def _locate(text: str) -> Location:
     if location is None:
         raise UsageError(f"With {MEMORY!r} nothing is saved. Specify a file or a URL.")
     return location
+
+
+@contextmanager
+def _advising_force(*, is_used: bool) -> Generator[None]:
+    """Add advice to use --force, unless it is used, to the error about a source that is in use."""
+    try:
+        yield
+    except StorageLocked as error:
+        # An error that a database reports has a cause: the target may be locked, and --force would not help.
+        if is_used or error.__cause__ is not None:
+            raise
+        raise StorageLocked(f"{error} Or pass --force to copy it as it is now.") from error
 
 
 @contextmanager

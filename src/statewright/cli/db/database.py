@@ -8,6 +8,7 @@ graph, or as stand-ins if the values do not matter.
 from __future__ import annotations
 
 import os
+import shlex
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from statewright.checkpoint import DEFAULT_WORKSPACE, Checkpointer, SavedCheckpoint
-from statewright.cli.console.failure import UsageError, report_os_errors
+from statewright.cli.console.failure import NoTables, UsageError, report_os_errors
 from statewright.cli.console.options import (
     DATABASE_VARIABLE,
     DEFAULT_DATABASE,
@@ -60,7 +61,7 @@ def require_database(database: str | None) -> Location:
     location = locate_database(database)
     if location is None:
         raise UsageError(f"With {MEMORY!r} nothing is saved. Specify a database with --database PATH or URL.")
-    check_is_database(location)
+    check_is_database(location, DatabaseOptions(database=database))
     return location
 
 
@@ -74,21 +75,25 @@ def require_file(database: str | None, advice: str) -> Path:
     return path
 
 
-def check_is_database(location: Location) -> None:
-    """Raise UsageError for a location that does not exist or is not a Statewright database."""
+def check_is_database(location: Location, options: DatabaseOptions | None = None) -> None:
+    """Raise UsageError for a location that does not exist or is not a Statewright database.
+
+    `options` are those of the command, which the message repeats; NoTables is raised for a server without tables.
+    """
     if isinstance(location, PostgresUrl):
-        _check_has_tables(location)
+        if not has_tables(location):
+            raise NoTables(describe_missing_tables(location, options or DatabaseOptions()))
     else:
         check_is_file(location)
 
 
-def _check_has_tables(location: PostgresUrl) -> None:
-    if not has_tables(location):
-        raise UsageError(
-            f"Database {str(location)!r} has no tables of Statewright in its "
-            f"{f'schema {location.schema!r}' if location.schema is not None else 'default schema'}. Create them with "
-            f"`statewright db migrate --database URL`, or specify another database."
-        )
+def describe_missing_tables(location: Location, options: DatabaseOptions) -> str:
+    """Return the message about a database that has no tables, with the command that creates them."""
+    where = ""
+    if isinstance(location, PostgresUrl):
+        where = f" in its schema {location.schema!r}" if location.schema is not None else " in its default schema"
+    command = shlex.join(["statewright", "db", "migrate", *options.args])
+    return f"Database {str(location)!r} has no tables of Statewright{where}. Create them with: {command}"
 
 
 def check_is_file(path: Path) -> None:

@@ -14,10 +14,10 @@ from typing import Annotated, Final
 
 import typer
 
-from statewright.cli.console.failure import FAILED, exit_with
+from statewright.cli.console.failure import FAILED, NoTables, exit_with
 from statewright.cli.console.options import ServerDatabaseOptions
 from statewright.cli.console.printing import say
-from statewright.cli.db.database import check_is_file, open_or_create_saver
+from statewright.cli.db.database import check_is_file, describe_missing_tables, open_or_create_saver
 from statewright.cli.db.files import connect_to_read
 from statewright.cli.serve.server import resolve_database
 from statewright.errors import NewerFormat, StorageUnavailable
@@ -46,12 +46,13 @@ def migrate(
     if stored > current:
         raise NewerFormat(str(location), stored, current)
     if check and stored < current:
-        problem = (
-            f"{location} has format {stored}, and this version of Statewright uses format {current}."
-            if stored != _NO_TABLES
-            else f"{location} has no tables of Statewright."
+        if stored == _NO_TABLES:
+            raise NoTables(describe_missing_tables(location, database))
+        exit_with(
+            f"Error: {location} has format {stored}, and this version of Statewright uses format {current}. "
+            f"Run: {shlex.join(['statewright', 'db', 'migrate', *database.args])}",
+            FAILED,
         )
-        exit_with(f"Error: {problem} Run: {shlex.join(['statewright', 'db', 'migrate', *database.args])}", FAILED)
     if not check:
         with open_or_create_saver(location, database.key_file) as saver:
             ledger_of(saver.database)

@@ -9,7 +9,7 @@ import typer
 
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import JsonOption
-from statewright.cli.console.printing import say
+from statewright.cli.console.printing import pluralize, say
 from statewright.cli.console.table import Column, format_instant, print_list
 from statewright.cli.console.values import to_json
 from statewright.cli.runs.client_session import RunArgument, UrlOption, open_client
@@ -37,10 +37,32 @@ def pause(run: RunArgument, url: UrlOption = None) -> None:
     say(f"{record.id} is {record.status}{'' if record.status == 'paused' else ' and will pause after its step'}.")
 
 
-def retry(run: RunArgument, url: UrlOption = None) -> None:
-    """Retry a failed run from the step that failed."""
+def retry(
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="The id of the run.")] = None,
+    dead: Annotated[
+        bool, typer.Option("--dead", help="Retry all runs that were set aside, because they lost worker after worker.")
+    ] = False,
+    graph: Annotated[
+        str | None, typer.Option("--graph", "-g", metavar="NAME", help="With --dead: only runs of this graph.")
+    ] = None,
+    queue: Annotated[
+        str | None, typer.Option("--queue", metavar="NAME", help="With --dead: only runs of this queue.")
+    ] = None,
+    url: UrlOption = None,
+) -> None:
+    """Retry a failed run from the step that failed, or all runs that were set aside, at most 1000 at a time."""
+    if (run is None) != dead:
+        raise UsageError("Name either a run or --dead. List the runs that were set aside: statewright runs ls --dead")
+    if not dead and (graph is not None or queue is not None):
+        raise UsageError("--graph and --queue need --dead.")
     with open_client(url) as client:
-        _print_status(client.runs.retry(run))
+        if run is not None:
+            record = client.runs.retry(run)
+            # No worker has claimed it yet, and perhaps none is live.
+            say(f"{record.id} is {'due again' if record.status == 'running' else record.status}.")
+            return
+        count = len(client.runs.retry_all(dead=True, graph=graph, queue=queue))
+    say(f"{pluralize(count, 'run')} {'is' if count == 1 else 'are'} due again.")
 
 
 def resume(

@@ -22,7 +22,7 @@ EXIT_CODES: Final[Mapping[str, int]] = {
 }
 """Exit codes by the status of the run."""
 _MAX_DETAIL: Final = 100
-"""The maximum length of one detail of an event, in characters."""
+"""The maximum length of one detail of an event, in characters. Errors are not shortened."""
 
 
 def format_event(event: Event) -> str:
@@ -34,7 +34,9 @@ def format_event(event: Event) -> str:
 def event_cells(event: Event) -> tuple[str, str, str, str]:
     """Return the time, type, step and details of an event, as text."""
     details = {name: value for name, value in event.payload.items() if name != "stepName" and value is not None}
-    text = "  ".join(f"{name}={short_json(value)}" for name, value in details.items())
+    # An error is not shortened: the end of its message says what to do, and after a retry it is nowhere else.
+    parts = {name: one_line_json(value) if name == "error" else short_json(value) for name, value in details.items()}
+    text = "  ".join(f"{name}={part}" for name, part in parts.items())
     at = event.created_at.astimezone().strftime("%H:%M:%S.%f")[:-3]
     return at, event.event_type, event.payload.get("stepName") or "", text
 

@@ -241,7 +241,7 @@ def run_on_ledger(work: Callable[[Ledger], Awaitable[T]], database: DatabaseOpti
 
     location = resolve_location(load_project(Path.cwd()), database)
     if not create:
-        check_is_database(location.database)
+        check_is_database(location.database, database)
     with open_storage(location) as (_, ledger, _store):
         return asyncio.run(prepare_and_work(ledger))
 

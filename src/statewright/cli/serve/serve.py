@@ -29,7 +29,8 @@ from statewright.cli.serve.server import (
     run_server,
 )
 from statewright.cli.serve.sockets import ParentLink, open_listening_socket, socket_url
-from statewright.cli.workers.queue_names import QueuesOption, describe_queues, read_queue_names
+from statewright.cli.serve.start_fields import start_fields
+from statewright.cli.workers.queue_names import QueuesOption, read_queue_names
 from statewright.cli.workflow.models import Models, read_models
 from statewright.observe import configure_logging
 from statewright.project import Project, load_project
@@ -138,9 +139,8 @@ def serve(
         service_settings = replace(service_settings, queues=queue_names or service_settings.queues)
         fields = {
             "url": socket_url(listening),
-            "graphs": [served.name for served in catalog.served],
             "auth": auth,
-            "queues": describe_queues(service_settings),
+            **start_fields(location, catalog, service_settings),
         }
         logger.info("The server is listening.", extra=fields)
         if auth == "keys" and not _database_has_keys(location):

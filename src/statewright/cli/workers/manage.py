@@ -22,7 +22,7 @@ from statewright.errors import NotFound
 from statewright.runs import Ledger
 from statewright.service.operations import queues, workers
 from statewright.service.operations.queues import QueueReport
-from statewright.service.operations.workers import WorkerReport
+from statewright.service.operations.workers import ServedVersion, WorkerReport
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the queue.")]
 
@@ -31,9 +31,14 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of t
 
 
 def list_workers(json: JsonOption = False, *, database: ServerDatabaseOptions) -> None:
-    """List the workers of a database, the oldest first."""
+    """List the workers of a database, the oldest first, with the graphs that they serve."""
+
+    async def work(ledger: Ledger) -> tuple[list[WorkerReport], Mapping[str, ServedVersion]]:
+        return await _report_workers(ledger), await adrive(workers.read_served_versions(ledger))
+
+    reports, versions = run_on_ledger(work, database)
     print_list(
-        run_on_ledger(_report_workers, database),
+        reports,
         {
             Column("WORKER", keep_words=True): lambda report: report.worker.id,
             Column("HOST", keep_words=True): lambda report: report.worker.host,
@@ -41,10 +46,11 @@ def list_workers(json: JsonOption = False, *, database: ServerDatabaseOptions) -
             Column("STATUS", keep_words=True): lambda report: report.status,
             Column("RUNS", right=True): lambda report: f"{report.claimed}/{report.worker.capacity}",
             Column("QUEUES"): lambda report: "all" if report.worker.queues is None else ", ".join(report.worker.queues),
+            Column("GRAPHS"): lambda report: _format_graphs(report, versions),
             Column("STARTED", keep_words=True): lambda report: format_instant(report.worker.started_at),
         },
         as_json=json,
-        to_data=_worker_data,
+        to_data=lambda report: _worker_data(report, versions),
         if_empty="No workers are running. Start one with: statewright worker",
     )
 
@@ -53,10 +59,17 @@ async def _report_workers(ledger: Ledger) -> list[WorkerReport]:
     return await adrive(workers.report_workers(ledger, clock_of(ledger).now()))
 
 
-def _worker_data(report: WorkerReport) -> dict[str, Any]:
+def _format_graphs(report: WorkerReport, versions: Mapping[str, ServedVersion]) -> str:
+    """Return the names of the graphs that a worker serves; those in a version that is not the newest are marked."""
+    graphs = [versions[version] for version in report.worker.versions or () if version in versions]
+    return ", ".join(sorted(graph.name if graph.is_newest else f"{graph.name} (old)" for graph in graphs))
+
+
+def _worker_data(report: WorkerReport, versions: Mapping[str, ServedVersion]) -> dict[str, Any]:
     names = ("id", "host", "pid", "capacity", "queues", "versions", "started_at", "until")
     values = {name: getattr(report.worker, name) for name in names}
-    return {**values, "status": report.status, "claimed": report.claimed}
+    graphs = {versions[version].name: version for version in report.worker.versions or () if version in versions}
+    return {**values, "graphs": graphs, "status": report.status, "claimed": report.claimed}
 
 
 def drain(
@@ -95,7 +108,7 @@ def drain(
 
 
 def list_queues(json: JsonOption = False, *, database: ServerDatabaseOptions) -> None:
-    """List the queues that have limits or runs, with the runs that wait in them."""
+    """List the queues that have limits, live workers or runs, with the runs that are due in them."""
 
     async def work(ledger: Ledger) -> list[QueueReport]:
         return await adrive(queues.report_queues(ledger, clock_of(ledger).now()))
@@ -108,6 +121,7 @@ def list_queues(json: JsonOption = False, *, database: ServerDatabaseOptions) ->
             Column("OLDEST", right=True): lambda queue: _format_seconds(queue.oldest_due_seconds),
             Column("CLAIMED", right=True): lambda queue: queue.claimed,
             Column("DEAD", right=True): lambda queue: queue.dead,
+            Column("WORKERS", right=True): lambda queue: queue.workers,
             Column("MAX RUNNING", right=True): lambda queue: queue.max_running or "",
             Column("STARTS/MIN", right=True): lambda queue: queue.starts_per_minute or "",
         },

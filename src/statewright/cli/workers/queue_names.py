@@ -1,4 +1,4 @@
-"""The option `--queues` of commands that advance runs, and the queues in their logs."""
+"""The option `--queues` of commands that advance runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import typer
 
 from statewright.cli.console.failure import UsageError
 from statewright.runs import is_queue_name
-from statewright.service import ServiceSettings
 
 QueuesOption = Annotated[
     list[str] | None,
@@ -37,10 +36,3 @@ def read_queue_names(values: Sequence[str] | None) -> list[str] | None:
                 f"underscores, and commas between the names."
             )
     return names
-
-
-def describe_queues(settings: ServiceSettings) -> str:
-    """Return the queues whose runs a process advances, for its log."""
-    if not settings.works:
-        return "none"
-    return ", ".join(settings.queues) if settings.queues is not None else "all"

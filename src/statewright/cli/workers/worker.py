@@ -11,9 +11,10 @@ import asyncio
 import logging
 import signal
 import socket
+from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -31,15 +32,16 @@ from statewright.cli.serve.server import (
     resolve_database,
 )
 from statewright.cli.serve.sockets import open_listening_socket
+from statewright.cli.serve.start_fields import start_fields
 from statewright.cli.workers.fleet.options import FleetOptions
 from statewright.cli.workers.health import HealthEndpoint
-from statewright.cli.workers.queue_names import QueuesOption, describe_queues, read_queue_names
+from statewright.cli.workers.queue_names import QueuesOption, read_queue_names
 from statewright.cli.workers.signals import handling_signals
 from statewright.cli.workflow.models import read_models
 from statewright.observe import Metrics, configure_logging
 from statewright.project import Project
 from statewright.server import require_libraries
-from statewright.service import Catalog, Service, ServiceSettings
+from statewright.service import Service, ServiceSettings
 
 logger = logging.getLogger("statewright.worker")
 
@@ -126,13 +128,13 @@ def worker(target: TargetArgument = None, *, options: WorkerOptions, fleet: Flee
         health = None
         if listening is not None and metrics is not None:
             health = HealthEndpoint(listening, service, build_server_settings(project, location, "keys"), metrics)
-        code = asyncio.run(_work(service, catalog, health))
+        code = asyncio.run(_work(service, start_fields(location, catalog, settings), health))
     if code:
         raise SystemExit(code)
 
 
-async def _work(service: Service, catalog: Catalog, health: HealthEndpoint | None) -> int:
-    """Advance runs until the process is asked to end. Return the exit code."""
+async def _work(service: Service, fields: Mapping[str, Any], health: HealthEndpoint | None) -> int:
+    """Advance runs until the process is asked to end. Return the exit code. `fields` are logged at the start."""
     loop, must_end = asyncio.get_running_loop(), asyncio.Event()
     signals: list[signal.Signals] = []
 
@@ -151,15 +153,14 @@ async def _work(service: Service, catalog: Catalog, health: HealthEndpoint | Non
                 return FAILED
             running.drain_request.add_done_callback(lambda _: loop.call_soon_threadsafe(must_end.set))
             settings = service.context.settings
-            fields = {
+            started = {
                 "worker": running.id,
-                "queues": describe_queues(settings),
-                "graphs": [served.name for served in catalog.served],
+                **fields,
                 "capacity": settings.capacity,
                 "host": socket.gethostname(),
                 **({"health_port": health.port} if health is not None else {}),
             }
-            logger.info("The worker has started.", extra=fields)
+            logger.info("The worker has started.", extra=started)
             await must_end.wait()
             if health is not None:
                 health.report_stopping()

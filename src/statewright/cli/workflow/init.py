@@ -55,22 +55,29 @@ def test_it_greets_twice() -> None:
 
 _README = """# A graph
 
-`graph.py` defines a graph that greets twice, and `test_graph.py` tests it.
+`graph.py` defines a graph that greets twice, and `test_graph.py` tests it. `statewright.toml` names the graph for
+servers and workers.
 
     statewright run graph.py --input name=Ada
     statewright draw graph.py
     statewright check graph.py
     python -m pytest
+
+`statewright dev` serves it, and reloads it on changes.
 """
 
-FILES = {"graph.py": _GRAPH, "test_graph.py": _TEST, "README.md": _README}
+_PROJECT = """[graphs]                        # those that servers and workers offer as durable runs
+graph = "graph.py:graph"
+"""
+
+FILES = {"graph.py": _GRAPH, "test_graph.py": _TEST, "README.md": _README, "statewright.toml": _PROJECT}
 
 
 def init(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the project.")] = Path("."),
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
-    """Create a small example project: a graph and its test."""
+    """Create a small example project: a graph, its test, and a project file with which it can be served."""
     existing_files = [name for name in FILES if (folder / name).exists()]
     if existing_files and not force:
         raise UsageError(
@@ -81,7 +88,9 @@ def init(
         for name, content in FILES.items():
             (folder / name).write_text(content, encoding="utf-8")
     command = shlex.join(["statewright", "run", str(folder / "graph.py"), "--input", "name=Ada"])
-    say(f"Created {', '.join(FILES)}. Run the graph with:\n  {command}")
+    # The current folder, in which `dev` looks for the project file, may be another one.
+    enter = "" if folder == Path(".") else f"{shlex.join(['cd', str(folder)])} && "
+    say(f"Created {', '.join(FILES)}. Run the graph with:\n  {command}\nServe it with:\n  {enter}statewright dev")
 
 
 # -- schema

@@ -33,7 +33,7 @@ class Queues(Namespace[F]):
 
     @request
     def list(self) -> Call[Sequence[Queue]]:
-        """Return the default queue, and the queues that have limits, due runs or claimed runs, sorted by name."""
+        """Return the default queue, and those with limits, live workers, unfinished or dead runs, sorted by name."""
         return get(api_path("queues"), Queue.read_all, as_operator=True)
 
     @request

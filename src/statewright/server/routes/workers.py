@@ -52,7 +52,8 @@ async def drain_worker(caller: CurrentCaller, worker_id: PathId) -> Response:
 
 @queues_router.get("", **describe("List the queues, by name.", QUEUE, scope=WORKERS_READ, is_list=True))
 async def list_queues(caller: CurrentCaller) -> Response:
-    """Returns the default queue, and the queues that have limits, due runs, or runs that are being advanced."""
+    """Returns the default queue, and the queues that have limits, live workers, or runs that have not ended or were set
+    aside."""
     return QUEUE.to_list_response(await adrive(report_queues(caller.ledger, caller.now)))
 
 

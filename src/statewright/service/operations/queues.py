@@ -1,10 +1,11 @@
 """The queues of a ledger: how many runs wait in them, and their limits, which hold for all workspaces and workers.
 
-A queue exists as soon as a run names it. It has a record only if it has limits.
+A queue exists as soon as a run or a worker names it. It has a record only if it has limits.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,13 +25,16 @@ from statewright.runs import (
     Queue,
     Run,
     Update,
+    Worker,
     where,
 )
 from statewright.service.context.records import SET_ASIDE, UNFINISHED
 from statewright.service.context.validation import validate_field_names, validate_limit, validate_queue_name
+from statewright.service.operations.workers import status_of
 
 LIMITS: Final = ("max_running", "starts_per_minute")
 """The limits of a queue that callers set."""
+_UNFINISHED: Final = Condition("status", "in", UNFINISHED)
 _MAX_TRIES: Final = 10
 """Maximum number of tries to set limits that other processes set and remove concurrently."""
 
@@ -50,20 +54,27 @@ class QueueReport:
     """The number of runs that workers are advancing."""
     dead: int
     """The number of runs that were set aside, because worker after worker was lost while it advanced them."""
+    workers: int
+    """The number of live workers that serve it."""
 
 
 def report_queues(ledger: Ledger, now: datetime) -> Generator[Any, Any, list[QueueReport]]:
-    """Read the queues that have limits, due runs, claimed or dead runs, and the default queue; sorted by name.
+    """Read the default queue, and those that have limits, live workers, due, claimed or dead runs; sorted by name.
 
-    For `drive` and `adrive`.
+    Queues that only have waiting or paused runs are left out: to find them, all of these runs would have to be read,
+    and there may be millions. For `drive` and `adrive`.
     """
     limits: Mapping[str, Queue] = {queue.id: queue for queue in (yield ledger.find(Queue))}
     due: Sequence[Group] = yield ledger.groups(Run, ["queue"], where=_due(now))
     claimed: Sequence[Group] = yield ledger.groups(Run, ["queue"], where=[Condition("claim", "!=", None)])
     set_aside: Sequence[Group] = yield ledger.groups(Run, ["queue"], where=SET_ASIDE)
+    workers: Sequence[Worker] = yield ledger.find(Worker)
+    live = [worker for worker in workers if status_of(worker, now) == "live"]
+    served: Counter[str] = Counter(name for worker in live for name in set(worker.queues or ()))
+    serving_all = sum(worker.queues is None for worker in live)
     depths, claims, dead = _sizes(due), _sizes(claimed), _sizes(set_aside)
     reports: list[QueueReport] = []
-    for name in sorted({DEFAULT_QUEUE, *limits, *depths, *claims, *dead}):
+    for name in sorted({DEFAULT_QUEUE, *limits, *served, *depths, *claims, *dead}):
         oldest: Sequence[Run] = ()
         if name in depths:
             oldest = yield ledger.find(Run, [*where(queue=name), *_due(now)], order=Order("due_at"), limit=1)
@@ -75,13 +86,14 @@ def report_queues(ledger: Ledger, now: datetime) -> Generator[Any, Any, list[Que
                 oldest_due_seconds=ages[0] if ages else None,
                 claimed=claims.get(name, 0),
                 dead=dead.get(name, 0),
+                workers=served[name] + serving_all,
             )
         )
     return reports
 
 
 def report_of(queue: Queue) -> QueueReport:
-    """Return the report of a queue that has no runs."""
+    """Return the report of a queue that has no runs and no workers."""
     return QueueReport(
         name=queue.id,
         max_running=queue.max_running,
@@ -90,13 +102,13 @@ def report_of(queue: Queue) -> QueueReport:
         oldest_due_seconds=None,
         claimed=0,
         dead=0,
+        workers=0,
     )
 
 
 def _due(now: datetime) -> list[Condition]:
     # The statuses are implied by the other conditions. With them, databases need not read runs that have ended.
-    unfinished = Condition("status", "in", UNFINISHED)
-    return [unfinished, Condition("claim", "=", None), Condition("due_at", "<=", now)]
+    return [_UNFINISHED, Condition("claim", "=", None), Condition("due_at", "<=", now)]
 
 
 def _sizes(groups: Sequence[Group]) -> dict[str, int]:

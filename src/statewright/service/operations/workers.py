@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from statewright.async_futures import aresolve
 from statewright.errors import NotFound, RecordConflict, suggestion
-from statewright.runs import Condition, Group, Ledger, Order, Run, Update, Worker
+from statewright.runs import Condition, Group, Ledger, Order, Run, StoredDefinition, Update, Worker, where
+from statewright.service.catalog.catalog import PROJECT
 
 WorkerStatus = Literal["live", "draining", "lost"]
 
@@ -31,12 +32,38 @@ def report_workers(ledger: Ledger, now: datetime) -> Generator[Any, Any, list[Wo
     groups: Sequence[Group] = yield ledger.groups(Run, ["worker_id"], where=[Condition("claim", "!=", None)])
     claims = {group.key[0]: group.size for group in groups}
     return [
-        WorkerReport(worker=worker, status=_status_of(worker, now), claimed=claims.get(worker.id, 0))
+        WorkerReport(worker=worker, status=status_of(worker, now), claimed=claims.get(worker.id, 0))
         for worker in workers
     ]
 
 
-def _status_of(worker: Worker, now: datetime) -> WorkerStatus:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedVersion:
+    """A version of a graph of the project, for people."""
+
+    name: str
+    """The name of the graph."""
+    is_newest: bool
+    """False if a process has served a version of the graph since that was new then."""
+
+
+def read_served_versions(ledger: Ledger) -> Generator[Any, Any, dict[str, ServedVersion]]:
+    """Read the versions of the graphs that processes have served, by the ids in `Worker.versions`.
+
+    For `drive` and `adrive`.
+    """
+    definitions: Sequence[StoredDefinition] = yield ledger.find(
+        StoredDefinition, where(workspace_id=PROJECT), order=Order("created_at")
+    )
+    newest = {definition.name: definition.id for definition in definitions}
+    return {
+        definition.id: ServedVersion(name=definition.name, is_newest=newest[definition.name] == definition.id)
+        for definition in definitions
+    }
+
+
+def status_of(worker: Worker, now: datetime) -> WorkerStatus:
+    """Return the status of a worker at an instant."""
     if worker.until <= now:
         return "lost"
     return "draining" if worker.draining else "live"

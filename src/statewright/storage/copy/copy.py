@@ -92,6 +92,17 @@ def copy_database(
 # -- conditions
 
 
+def check_is_idle(source: Database) -> None:
+    """Raise StorageLocked if runs or workers use a database, as `copy_database` does.
+
+    Callers can find this out before they create the target.
+    """
+    if source.has_tables("ledger"):
+        ledger_of(source)  # migrates the tables of an earlier version
+    with source.read() as connection:
+        _check_is_idle(connection, source)
+
+
 def _lock_empty(connection: Connection, target: Database) -> None:
     """Keep others from writing until the end of the transaction. Raises StorageError unless the target is empty."""
     sql = target.statements("copy")

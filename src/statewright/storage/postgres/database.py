@@ -226,7 +226,7 @@ class PostgresDatabase(GroupCommitDatabase):
     def read(self) -> Generator[Session]:
         """Provide a session for reading. During the block, it sees a consistent snapshot of the database."""
         self._reopen_after_fork()
-        with self._translating_errors(), self._readers.session() as session:
+        with self._translating_errors(is_read=True), self._readers.session() as session:
             yield session
 
     def query(self, read: Job[T], *, stale_ok: bool = False) -> T:
@@ -235,7 +235,7 @@ class PostgresDatabase(GroupCommitDatabase):
         There are at most `MAX_ATTEMPTS` attempts, within `PATIENCE` seconds.
         """
         self._reopen_after_fork()
-        with self._translating_errors():
+        with self._translating_errors(is_read=True):
             if stale_ok and self._replica is not None:
                 with suppress(ReplicaUnavailable):
                     return self._replica.query(read)
@@ -325,8 +325,8 @@ class PostgresDatabase(GroupCommitDatabase):
     def _closed_error(self) -> Exception:
         return _closed_error()
 
-    def _translating_errors(self) -> AbstractContextManager[None]:
-        return _translating_errors_of(self.location)
+    def _translating_errors(self, *, is_read: bool = False) -> AbstractContextManager[None]:
+        return _translating_errors_of(self.location, is_read=is_read)
 
 
 class _Address(NamedTuple):
@@ -360,12 +360,12 @@ def _closed_error() -> ConnectionLost:
 
 
 @contextmanager
-def _translating_errors_of(location: str) -> Generator[None]:
+def _translating_errors_of(location: str, *, is_read: bool) -> Generator[None]:
     """Convert errors of the server and of the connection in the block to StorageErrors."""
     try:
         yield
     except Exception as error:
-        storage_error = translate_error(error, location)
+        storage_error = translate_error(error, location, is_read=is_read)
         if storage_error is None:
             raise
         raise storage_error from error
@@ -374,7 +374,7 @@ def _translating_errors_of(location: str) -> Generator[None]:
 @contextmanager
 def _session_to_inspect(address: _Address) -> Generator[Session]:
     """Open a session that creates nothing, for as long as the block runs."""
-    with _translating_errors_of(address.conninfo.shown):
+    with _translating_errors_of(address.conninfo.shown, is_read=True):
         session = Session(
             address.conninfo.text.encode(), schema=address.schema, prepare=address.prepare, timeout=CONNECT_TIMEOUT
         )

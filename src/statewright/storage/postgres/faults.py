@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final, NamedTuple
+from urllib.parse import quote
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -83,7 +84,8 @@ def parse_url(url: str) -> ConnInfo:
         ) from None
     host, name = parts.get("host", ""), parts.get("dbname") or parts.get("user", "")
     port = parts.get("port", "5432")
-    shown = f"postgresql://{host or 'local'}:{port}/{name}"
+    user = f"{quote(parts['user'], safe='')}@" if parts.get("user") else ""
+    shown = f"postgresql://{user}{host or 'local'}:{port}/{name}"
     return ConnInfo(make_conninfo(**{**_DEFAULTS, **parts, "client_encoding": _ENCODING}), shown, (host, port, name))
 
 
@@ -94,8 +96,12 @@ def is_unstorable(error: BaseException) -> bool:
     return isinstance(error, UnicodeEncodeError)
 
 
-def translate_error(error: BaseException, location: str) -> StorageError | None:
-    """Return the StorageError for an error of the server or of the connection; None for other exceptions."""
+def translate_error(error: BaseException, location: str, *, is_read: bool = False) -> StorageError | None:
+    """Return the StorageError for an error of the server or of the connection; None for other exceptions.
+
+    Messages say that nothing was written, unless the operation only reads.
+    """
+    unchanged = "" if is_read else " Nothing was written."
     if isinstance(error, ConnectionLost):
         if error.was_sent:
             return StorageUnavailable(
@@ -104,9 +110,7 @@ def translate_error(error: BaseException, location: str) -> StorageError | None:
             )
         message = _on_one_line(error)
         remedy = _REMEDIES["53300"] if any(part in message for part in _NO_CONNECTION_FREE) else ""
-        return StorageUnavailable(
-            f"The database {location} cannot be used: {message}. Nothing was written. {remedy}".rstrip()
-        )
+        return StorageUnavailable(f"The database {location} cannot be used: {message}.{unchanged} {remedy}".rstrip())
     if isinstance(error, UnicodeEncodeError):
         return SerdeError("a name", str(error))
     if isinstance(error, psycopg.Error):
@@ -114,24 +118,20 @@ def translate_error(error: BaseException, location: str) -> StorageError | None:
     if not isinstance(error, PostgresError):
         return None
     if error.code == _FULL:
-        return StorageFull(f"There is no space left for {location}: {error}. Nothing was written. Free some space.")
+        return StorageFull(f"There is no space left for {location}: {error}.{unchanged} Free some space.")
     if error.code in _LOCKED:
-        return StorageLocked(
-            f"Other transactions have locked rows of {location}: {error}. Nothing was written. Try again."
-        )
+        return StorageLocked(f"Other transactions have locked rows of {location}: {error}.{unchanged} Try again.")
     if error.code == _CANCELLED:
         return StorageLocked(
-            f"A statement on {location} took too long or was cancelled, perhaps while it waited for locks: {error}. "
-            f"Nothing was written. Try again, or raise statement_timeout of this user."
+            f"A statement on {location} took too long or was cancelled, perhaps while it waited for locks: {error}."
+            f"{unchanged} Try again, or raise statement_timeout of this user."
         )
     if is_unstorable(error):
-        return SerdeError("a name or a value", f"{error}. Nothing was written")
+        return SerdeError("a name or a value", f"{error}{unchanged and '. Nothing was written'}")
     if error.code in _DAMAGED:
         return DamagedDatabase(str(error), where=location)
     remedy = _REMEDIES.get(error.code, "")
-    return StorageUnavailable(
-        f"The database {location} cannot be used: {error}. Nothing was written. {remedy}".rstrip()
-    )
+    return StorageUnavailable(f"The database {location} cannot be used: {error}.{unchanged} {remedy}".rstrip())
 
 
 def _on_one_line(error: BaseException) -> str:

@@ -52,7 +52,7 @@ def test_an_older_database_is_migrated_once(statewright: Command, folder: Path) 
 def test_a_check_changes_nothing(statewright: Command, folder: Path) -> None:
     missing = statewright("db", "migrate", "--check", "--database", "none.db")
     assert (missing.code, (folder / "none.db").exists()) == (1, False)
-    assert "no tables of Statewright. Run: statewright db migrate --database none.db\n" in missing.err
+    assert "has no tables of Statewright. Create them with: statewright db migrate --database none.db\n" in missing.err
     create_format_1(folder / "old.db")
     old = statewright("db", "migrate", "--check", "--database", "old.db")
     assert (old.code, format_of(folder / "old.db")) == (1, 1)

@@ -44,6 +44,23 @@ def test_an_event_is_one_line() -> None:
     assert format_event(event).split() == [at, "STEP_FAILED", "a", 'error={"message":', '"no\\nluck"}']
 
 
+def test_the_error_of_an_event_is_not_shortened_as_other_details_are() -> None:
+    long = "far too much of it " * 20
+    event = Event.from_json(
+        {
+            "id": "e",
+            "seq": 1,
+            "workflowRunId": "run_1",
+            "eventType": "WORKFLOW_FAILED",
+            "payload": {"error": {"message": f"{long}and then what to do"}, "output": long},
+            "createdAt": AT,
+        }
+    )
+    line = format_event(event)
+    assert f"{long}and then what to do" in line
+    assert line.count(long) == 1
+
+
 @pytest.mark.parametrize(
     ("waits", "line"),
     [

@@ -12,7 +12,8 @@ from tests.unit.cli.conftest import Command
 
 from statewright.cli.workers import manage
 from statewright.futures import resolve
-from statewright.runs import Delete, Insert, Run, RunStatus, Worker, where
+from statewright.runs import Delete, Insert, Run, RunStatus, StoredDefinition, Worker, where
+from statewright.service.catalog.catalog import PROJECT
 from statewright.storage.sqlite import SqliteLedger
 
 NOW = datetime.now(UTC)
@@ -53,12 +54,35 @@ def test_workers_are_listed_with_their_runs(database: Path, statewright: Command
     first, *_ = json.loads(statewright("workers", "ls", "--json").out)
     assert (first["id"], first["claimed"], first["queues"], first["host"]) == ("wrk_a", 1, ["gpu"], "pod-1")
     lines = statewright("workers", "ls").out.splitlines()
-    assert lines[0].split() == ["WORKER", "HOST", "PID", "STATUS", "RUNS", "QUEUES", "STARTED"]
+    assert lines[0].split() == ["WORKER", "HOST", "PID", "STATUS", "RUNS", "QUEUES", "GRAPHS", "STARTED"]
     assert [line.split()[:6] for line in lines[1:]] == [
         ["wrk_a", "pod-1", "7", "live", "1/3", "gpu"],
         ["wrk_b", "pod-1", "7", "live", "0/3", "all"],
         ["wrk_c", "pod-1", "7", "lost", "0/3", "all"],
     ]
+
+
+def test_the_graphs_of_workers_are_named_and_old_versions_marked(database: Path, statewright: Command) -> None:
+    def version(name: str, number: int) -> StoredDefinition:
+        values: dict[str, Any] = {"workspace_id": PROJECT, "kind": "graph", "digest": str(number)}
+        created_at = NOW + timedelta(hours=number)
+        return StoredDefinition(
+            id=f"def_{name}_{number}", name=name, version=str(number), created_at=created_at, **values
+        )
+
+    with SqliteLedger(database) as ledger:
+        records = [
+            *(version("order", number) for number in (1, 2)),
+            version("mail", 1),
+            worker("wrk_d", versions=["def_order_1", "def_mail_1"]),
+            worker("wrk_e", versions=["def_order_2"]),
+        ]
+        resolve(ledger.write([Insert(record) for record in records]))
+    listed = {entry["id"]: entry["graphs"] for entry in json.loads(statewright("workers", "ls", "--json").out)}
+    assert listed["wrk_d"] == {"order": "def_order_1", "mail": "def_mail_1"}
+    table = {line.split()[0]: line for line in statewright("workers", "ls").out.splitlines()}
+    assert "  mail, order (old)  " in table["wrk_d"]
+    assert ("  order  " in table["wrk_e"], "(old)" in table["wrk_e"]) == (True, False)
 
 
 def test_one_worker_is_drained(database: Path, statewright: Command) -> None:
@@ -87,7 +111,30 @@ def test_queues_are_listed_with_their_runs_and_limits(database: Path, statewrigh
     assert (default["name"], default["depth"], default["dead"]) == ("default", 0, 1)
     assert (gpu["name"], gpu["depth"], gpu["claimed"], gpu["dead"]) == ("gpu", 1, 1, 0)
     assert (mail["name"], mail["depth"], mail["starts_per_minute"]) == ("mail", 0, 60)
-    assert statewright("queues", "ls").out.splitlines()[0].split("  ")[0] == "QUEUE"
+    head, *lines = statewright("queues", "ls").out.splitlines()
+    assert head.split() == ["QUEUE", "DUE", "OLDEST", "CLAIMED", "DEAD", "WORKERS", "MAX", "RUNNING", "STARTS/MIN"]
+    assert [line.split()[0] for line in lines] == ["default", "gpu", "mail"]
+
+
+def test_queues_of_live_workers_and_of_waiting_or_paused_runs_are_listed(database: Path, statewright: Command) -> None:
+    with SqliteLedger(database) as ledger:
+        records = [
+            worker("wrk_d", queues=["served", "gpu"]),
+            worker("wrk_e", -1, queues=["of a lost worker"]),
+            worker("wrk_f", queues=["of a draining worker"], draining=True),
+            run("run_5", queue="waits", status=RunStatus.WAITING, due_at=None),
+            run("run_6", queue="pauses", status=RunStatus.PAUSED, due_at=None),
+            run("run_7", queue="ended", status=RunStatus.COMPLETED, due_at=None),
+        ]
+        resolve(ledger.write([Insert(record) for record in records]))
+    listed = json.loads(statewright("queues", "ls", "--json").out)
+    assert {entry["name"]: entry["workers"] for entry in listed} == {
+        "default": 1,
+        "gpu": 3,
+        "pauses": 1,
+        "served": 2,
+        "waits": 1,
+    }
 
 
 def test_limits_are_set_one_by_one_and_removed_together(folder: Path, statewright: Command) -> None:

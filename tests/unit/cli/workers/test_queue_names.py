@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from statewright.cli.console.failure import UsageError
-from statewright.cli.workers.queue_names import describe_queues, read_queue_names
-from statewright.service import ServiceSettings
+from statewright.cli.workers.queue_names import read_queue_names
 
 
 @pytest.mark.parametrize(
@@ -29,15 +28,3 @@ def test_names_are_separated_by_commas(values: Sequence[str] | None, expected: S
 def test_a_name_that_no_queue_can_have_is_refused(value: str) -> None:
     with pytest.raises(UsageError, match="is not a valid name of a queue"):
         read_queue_names([value])
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        (ServiceSettings(), "all"),
-        (ServiceSettings(queues=["a", "b"]), "a, b"),
-        (ServiceSettings(queues=["a"], works=False), "none"),
-    ],
-)
-def test_the_log_names_the_queues(settings: ServiceSettings, expected: str) -> None:
-    assert describe_queues(settings) == expected

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from statewright.cli.serve.catalog import build_catalog
 from statewright.cli.workflow.init import FILES
+from statewright.project import load_project
 
 
 def test_the_created_project_can_be_run_checked_and_drawn(statewright: Any, folder: Path) -> None:
@@ -26,6 +28,15 @@ def test_the_next_command_has_the_path(statewright: Any, folder: Path) -> None:
     assert "statewright run some/where/graph.py --input name=Ada" in message
     assert [name for name in FILES if name not in message] == []
     assert "\n  statewright run 'with space/graph.py' --input name=Ada\n" in statewright("init", "with space").out
+
+
+def test_the_created_project_can_be_served(statewright: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    created = statewright("init", "with space").out
+    assert created.endswith("Serve it with:\n  cd 'with space' && statewright dev\n")
+    monkeypatch.chdir("with space")
+    monkeypatch.syspath_prepend(Path.cwd())
+    assert [served.name for served in build_catalog(load_project(Path.cwd())).served] == ["graph"]
+    assert statewright("init", "--force").out.endswith("Serve it with:\n  statewright dev\n")
 
 
 def test_the_default_folder_is_the_current_one(statewright: Any, folder: Path) -> None:

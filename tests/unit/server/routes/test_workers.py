@@ -138,6 +138,7 @@ def test_queues_are_listed_with_their_limits_and_the_runs_that_wait():
                 "oldestDueSeconds": None,
                 "claimed": 0,
                 "dead": 0,
+                "workers": 0,
             }
 
     asyncio.run(run())

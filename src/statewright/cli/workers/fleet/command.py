@@ -20,6 +20,7 @@ from statewright.cli.console.warnings import redirect_warnings
 from statewright.cli.serve.catalog import build_catalog
 from statewright.cli.serve.server import ServerLocation, build_server_settings, open_service
 from statewright.cli.serve.sockets import open_listening_socket
+from statewright.cli.serve.start_fields import start_fields
 from statewright.cli.workers.fleet.fleet import Fleet
 from statewright.cli.workers.fleet.fleet_name import claim_name
 from statewright.cli.workers.fleet.hosted_worker import WorkerSpec
@@ -30,7 +31,6 @@ from statewright.cli.workers.fleet.ray_fleet import RayFleet
 from statewright.cli.workers.fleet.scaling import ScalingPolicy
 from statewright.cli.workers.fleet.supervisor import Supervisor
 from statewright.cli.workers.health import HealthEndpoint
-from statewright.cli.workers.queue_names import describe_queues
 from statewright.cli.workers.signals import handling_signals
 from statewright.cli.workflow.models import Models
 from statewright.observe import LogFormat, Metrics, configure_logging
@@ -92,7 +92,7 @@ def run_fleet(
             "address": options.ray,
             "min": policy.min,
             "max": policy.max,
-            "queues": describe_queues(settings),
+            **start_fields(location, catalog, settings),
             "capacity": settings.capacity,
             **placement.options,
             **({"health_port": health.port} if health is not None else {}),

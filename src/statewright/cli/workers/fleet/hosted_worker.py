@@ -19,7 +19,7 @@ from typing import Any
 from statewright.cli.console.failure import UsageError, format_failure
 from statewright.cli.serve.catalog import build_catalog, select_project
 from statewright.cli.serve.server import ServerLocation, open_service
-from statewright.cli.workers.queue_names import describe_queues
+from statewright.cli.serve.start_fields import start_fields
 from statewright.cli.workflow.models import Models
 from statewright.observe import LogFormat, configure_logging
 from statewright.service import Catalog, Service, ServiceSettings
@@ -80,8 +80,7 @@ class HostedWorker:
         assert worker is not None
         fields = {
             "worker": worker.id,
-            "queues": describe_queues(self._spec.settings),
-            "graphs": [served.name for served in self._catalog.served],
+            **start_fields(self._spec.location, self._catalog, self._spec.settings),
             "capacity": self._spec.settings.capacity,
             **place,
         }
