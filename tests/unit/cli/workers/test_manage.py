@@ -116,14 +116,14 @@ def test_queues_are_listed_with_their_runs_and_limits(database: Path, statewrigh
     assert [line.split()[0] for line in lines] == ["default", "gpu", "mail"]
 
 
-def test_queues_of_live_workers_and_of_waiting_or_paused_runs_are_listed(database: Path, statewright: Command) -> None:
+def test_queues_of_live_workers_are_listed(database: Path, statewright: Command) -> None:
     with SqliteLedger(database) as ledger:
         records = [
             worker("wrk_d", queues=["served", "gpu"]),
             worker("wrk_e", -1, queues=["of a lost worker"]),
             worker("wrk_f", queues=["of a draining worker"], draining=True),
-            run("run_5", queue="waits", status=RunStatus.WAITING, due_at=None),
-            run("run_6", queue="pauses", status=RunStatus.PAUSED, due_at=None),
+            run("run_5", queue="served", status=RunStatus.WAITING, due_at=None),
+            run("run_6", queue="waits", status=RunStatus.WAITING, due_at=None),
             run("run_7", queue="ended", status=RunStatus.COMPLETED, due_at=None),
         ]
         resolve(ledger.write([Insert(record) for record in records]))
@@ -131,9 +131,7 @@ def test_queues_of_live_workers_and_of_waiting_or_paused_runs_are_listed(databas
     assert {entry["name"]: entry["workers"] for entry in listed} == {
         "default": 1,
         "gpu": 3,
-        "pauses": 1,
         "served": 2,
-        "waits": 1,
     }
 
 
