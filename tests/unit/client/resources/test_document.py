@@ -25,6 +25,7 @@ FILTER: dict[str, Any] = {
     "thread_id": "t",
     "parent_id": "p",
     "idempotency_key": "k",
+    "queue": "q",
     "dead": True,
     "tags": ["a", "b"],
     "metadata": {"customer": "acme"},
