@@ -33,11 +33,11 @@ class Reply(NamedTuple):
     """The result of one call."""
 
     value: bytes | None
-    """What the call has returned, pickled."""
+    """The pickled result of the call."""
     error: PackedError | None = None
     """The exception that the call has raised; None if it has returned `value`."""
     effects: tuple[bytes, ...] = ()
-    """What else it has done, each pickled."""
+    """Its other effects, each pickled."""
 
 
 class ChunkReplies(NamedTuple):

@@ -1,4 +1,4 @@
-"""Where the warnings of this library go: to standard error, or to the log of a server or worker."""
+"""Redirection of this library's warnings to standard error, or to the log of a server or worker."""
 
 from __future__ import annotations
 

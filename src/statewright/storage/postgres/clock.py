@@ -69,7 +69,7 @@ class Reading(NamedTuple):
 
 
 class _Measurement(NamedTuple):
-    """What was measured. All numbers are microseconds."""
+    """A measured difference of two clocks. All numbers are microseconds."""
 
     difference: int
     """The time of the server minus `elapsed()`."""
