@@ -38,12 +38,26 @@ class Caller(threading.Thread):
         self.open = threading.Event()
         self.stops_left: int | None = None
         """The number of gates that it will pass before it is killed; None if it is not killed."""
+        self.interruptions: set[int] = set()
+        """The numbers of the gates at which a KeyboardInterrupt is raised, as by Ctrl-C."""
+        self.gates = 0
+        """The number of gates that it has passed."""
         self._scheduler = scheduler
         self._act = act
 
     @property
     def is_killed(self) -> bool:
         return self.stops_left is not None and self.stops_left < 0
+
+    def pass_gate(self) -> None:
+        """Raises Killed or KeyboardInterrupt if the caller is killed or interrupted at this gate."""
+        if self.stops_left is not None:
+            self.stops_left -= 1
+            if self.is_killed:
+                raise Killed
+        self.gates += 1
+        if self.gates in self.interruptions:
+            raise KeyboardInterrupt
 
     def run(self) -> None:
         try:
@@ -55,10 +69,15 @@ class Caller(threading.Thread):
 
 
 class Scheduler:
-    """Lets one caller continue at a time, chosen by a seeded generator."""
+    """Lets one caller continue at a time, chosen by a seeded generator.
 
-    def __init__(self, seed: int) -> None:
+    If it is `uneven`, some callers are chosen rarely for a while, so that others make many steps meanwhile.
+    """
+
+    def __init__(self, seed: int, *, uneven: bool = False) -> None:
         self._random = random.Random(seed)
+        self._uneven = uneven
+        self._weights: dict[str, float] = {}
         self._callers: list[Caller] = []
         self._parked: dict[Caller, None] = {}
         self._changed = threading.Condition()
@@ -71,7 +90,7 @@ class Scheduler:
     def stop_here(self) -> None:
         """Wait until the calling thread is chosen. Return at once on threads that are not callers.
 
-        Raises Killed if the caller is killed at this gate, or was before.
+        Raises Killed if the caller is killed at this gate, or was before, and KeyboardInterrupt if it is interrupted.
         """
         caller = threading.current_thread()
         if not isinstance(caller, Caller):
@@ -83,10 +102,18 @@ class Scheduler:
             self._parked[caller] = None
             self._changed.notify_all()
         assert caller.open.wait(GUARD), f"{caller.name} was never chosen"
-        if caller.stops_left is not None:
-            caller.stops_left -= 1
-            if caller.is_killed:
-                raise Killed
+        caller.pass_gate()
+
+    def start(self, name: str, act: Callable[[], Any]) -> None:
+        """Add a caller while others run."""
+        caller = Caller(self, name, act)
+        with self._changed:
+            self._callers.append(caller)
+        caller.start()
+
+    def has_others(self) -> bool:
+        """Return whether a caller is left beside the one that asks."""
+        return len(self._callers) > 1
 
     def leave(self, caller: Caller) -> None:
         with self._changed:
@@ -106,12 +133,20 @@ class Scheduler:
                 )
                 if not self._callers:
                     break
-                chosen = self._random.choice(sorted(self._parked, key=lambda caller: caller.name))
+                chosen = self._choose(sorted(self._parked, key=lambda caller: caller.name))
                 del self._parked[chosen]
             chosen.open.set()
         for caller in callers:
             caller.join(GUARD)
             assert not caller.is_alive()
+
+    def _choose(self, callers: Sequence[Caller]) -> Caller:
+        if not self._uneven:
+            return self._random.choice(callers)
+        for caller in callers:
+            if caller.name not in self._weights or self._random.random() < 0.01:
+                self._weights[caller.name] = self._random.choice([0.003, 0.05, 1.0])
+        return self._random.choices(callers, [self._weights[caller.name] for caller in callers])[0]
 
 
 class GatedSaver:

@@ -2,6 +2,9 @@
 
 A method returns either its result or a future of the result (`futures.MaybeFuture`). The sync driver blocks until the
 future is done, and the async driver awaits it. A saver therefore serves both drivers with one set of methods.
+
+The writes of one saver object take effect in the order in which its methods were called, even if their futures are not
+awaited in between: a run may be dropped while a write is under way, and its thread is released after it.
 """
 
 from __future__ import annotations

@@ -7,6 +7,11 @@ renews its lease, and the waiting runs poll the lease.
 
 A run may be dropped at any point, because a generator is not exhausted, or by a second Ctrl-C. Its thread must be
 released nevertheless. `ThreadHold` does that, on a worker thread if necessary. If even that fails, the lease expires.
+
+A dropped run may have sent a write that has not arrived yet, for example the result of a step. Another run that loaded
+the thread now would not see it, and would execute the step again. So the dropped run counts as alive until its release
+has been answered. A saver performs writes in order, so that all earlier ones have arrived by then. Meanwhile other runs
+wait, whatever their `on_busy`.
 """
 
 from __future__ import annotations
@@ -40,8 +45,8 @@ LONGEST_POLL: Final = 0.5
 READER_PATIENCE: Final = 1.0
 """Seconds for which the reader of a stream may suspend its run while another run wants the thread."""
 
-_renewers: WeakValueDictionary[str, LeaseRenewer] = WeakValueDictionary()
-"""By owner name: the lease renewers of the runs of this process that may hold a thread."""
+_holds: WeakValueDictionary[str, ThreadHold] = WeakValueDictionary()
+"""By owner name: the runs of this process that may hold a thread."""
 _queues: dict[tuple[Hashable, str], deque[Ticket]] = {}
 """By thread (see `_queue_key`): the tickets of the runs of this process that wait for it, in order of arrival."""
 _lock = threading.Lock()
@@ -55,20 +60,27 @@ class ThreadHold:
     is released, unless the last write of the run has released it.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, loop: AbstractEventLoop | None = None) -> None:
         self._run = run
         self._process = os.getpid()
+        self.loop = loop
+        """The event loop that drives the run; None if the run blocks an OS thread."""
+        self.is_closing = False
+        """True once the stream has lost its reader or the run was dropped, so that the run will end soon."""
+        self.is_dropped = False
+        """True once a worker thread has been asked to release the thread, because the run was dropped."""
         assert run.owner is not None
         add_holder(run.owner)
+        _holds[run.owner] = self
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, cls: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if cls is GeneratorExit:
-            self._abandon()
+            self._drop()
         else:
-            _wait_for(self.end())
+            self.release()
 
     async def __aenter__(self) -> Self:
         return self
@@ -77,56 +89,69 @@ class ThreadHold:
         self, cls: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         if cls is GeneratorExit:
-            self._abandon()
-        elif is_future(reply := self.end()):
-            from statewright.async_futures import wait_uncancelled  # loads asyncio
+            self._drop()
+            return
+        cancellation = None
+        try:
+            if is_future(reply := self._send_release()):
+                from statewright.async_futures import wait_uncancelled  # loads asyncio
 
-            cancellation = await wait_uncancelled(reply)
-            if cancellation is not None:
-                raise cancellation
+                cancellation = await wait_uncancelled(reply)
+        except BaseException:
+            self._drop()
+            raise
+        self._end()
+        if cancellation is not None:
+            raise cancellation
 
-    def end(self) -> MaybeFuture[object]:
-        """Release the thread, unless the last write has released it. Return the saver's reply, or a future of it.
+    def ask_to_stop(self, on_busy: str) -> None:
+        """Ask the run to stop, because another run with this `on_busy` wants its thread. A short change just ends."""
 
-        If this is interrupted, for example by a second Ctrl-C, a worker thread does it, so that other runs need not
-        wait until the lease expires.
+    def release(self) -> None:
+        """Release the thread, unless the last write has released it, and wait until the saver has answered.
+
+        If this is interrupted, for example by a second Ctrl-C, a worker thread completes it, so that other runs need
+        not wait until the lease expires.
         """
         try:
-            return self._end()
+            _wait_for(self._send_release())
         except BaseException:
-            self._abandon()
+            self._drop()
             raise
+        self._end()
 
-    def _end(self) -> MaybeFuture[object]:
+    def _send_release(self) -> MaybeFuture[object]:
+        """Ask the saver to release the thread, if necessary. Return its reply, or a future of it."""
         run = self._run
+        if run.nested or not (run.holds_thread or cast(Claim, run.claim).is_in_doubt):
+            return None
         try:
-            if (run.holds_thread or cast(Claim, run.claim).is_in_doubt) and not run.nested:
-                return _saver(run).renew(
-                    _thread_id(run), cast(LeaseRequest, run.lease_request(run.ports.clock.now(), release=True))
-                )
+            request = cast(LeaseRequest, run.lease_request(run.ports.clock.now(), release=True))
+            return _saver(run).renew(_thread_id(run), request)
         except StorageError:
             pass  # another run has taken over the thread, or nothing can be written, so that the lease will expire
         except Exception:  # a defect of the saver must not hide the outcome of the run
             _log_failure(run, "released")
-        finally:
-            discard_holder(cast(str, run.owner))
-            leave_queue(run)
-            wake_next(run)
+        return None
 
-    def _abandon(self) -> None:
-        """Release the thread of a dropped run, on a worker thread. Takes no lock, so that finalisers may call this.
+    def _end(self) -> None:
+        """Let other runs regard the run as ended, after its last write has been answered, and wake the next run."""
+        discard_holder(cast(str, self._run.owner))
+        leave_queue(self._run)
+        wake_next(self._run)
 
-        Other runs need not wait until then: once the owner is discarded, they regard the lease as expired.
-        """
+    def _drop(self) -> None:
+        """Have a worker thread release the thread of a dropped run. Takes no lock, so that finalisers may call this."""
         if self._process == os.getpid():  # not in a forked process, in which this is a copy of the parent's object
-            discard_holder(cast(str, self._run.owner))
+            self.is_closing = self.is_dropped = True
             cast(Claim, self._run.claim).release = LightFuture()
-            workers.hand_over(self._end_abandoned)
+            workers.hand_over(self._release_dropped)
 
-    def _end_abandoned(self) -> None:
+    def _release_dropped(self) -> None:
         try:
-            _wait_for(self._end())
+            _wait_for(self._send_release())
         finally:
+            self._end()
             cast("LightFuture[None]", cast(Claim, self._run.claim).release).set_result(None)
 
 
@@ -139,12 +164,8 @@ class LeaseRenewer(ThreadHold):
     """
 
     def __init__(self, run: Run, loop: AbstractEventLoop | None = None) -> None:
-        super().__init__(run)
+        super().__init__(run, loop)
         self.control = cast(RunControl, run.control)
-        self.loop = loop
-        """The event loop that drives the run; None under the sync driver."""
-        self.is_closing = False
-        """True once the stream has lost its reader, so that the run will end soon."""
         self._has_ended = False
         self._is_wanted = False
         """True once another run wants the thread."""
@@ -156,7 +177,6 @@ class LeaseRenewer(ThreadHold):
         """True while a timer is set that will check whether the reader has continued."""
         self._reader_lock = threading.Lock()
         """Guards `_reader_has_part`. Held while the thread is released because the reader does not continue."""
-        _renewers[cast(str, run.owner)] = self
         self._set_timer()
 
     def yield_parts(self, parts: Generator[Any, None, None]) -> Generator[Any, None, None]:
@@ -193,7 +213,7 @@ class LeaseRenewer(ThreadHold):
                 return
             if part_count == self._part_count:
                 cast(Claim, self._run.claim).is_released_early = True
-                _wait_for(self.end())
+                self.release()
             else:
                 self._watch_reader()
 
@@ -227,14 +247,14 @@ class LeaseRenewer(ThreadHold):
                 _log_failure(run, "renewed")
         self._set_timer()
 
-    def _end(self) -> MaybeFuture[object]:
+    def _send_release(self) -> MaybeFuture[object]:
         self._has_ended = True
         self._timer.cancel()
-        return super()._end()
+        return super()._send_release()
 
-    def _abandon(self) -> None:
+    def _drop(self) -> None:
         self._has_ended = True
-        super()._abandon()
+        super()._drop()
 
 
 def _wait_for(reply: MaybeFuture[object]) -> None:
@@ -280,9 +300,9 @@ def request_thread(run: Run, holder: str) -> MaybeFuture[object]:
     """Request the holder of a thread to stop, if `on_busy` demands it. Return the saver's reply, or a future of it."""
     if run.config.on_busy not in STOPS_HOLDER:
         return None
-    renewer = _renewers.get(holder)
-    if renewer is not None:
-        renewer.ask_to_stop(run.config.on_busy)
+    hold = _holds.get(holder)
+    if hold is not None:
+        hold.ask_to_stop(run.config.on_busy)
     return _saver(run).want(_thread_id(run), run.config.on_busy)
 
 
@@ -292,26 +312,26 @@ def mark_closing(owners: Iterable[str]) -> None:
     Takes no lock, so that finalisers may call this.
     """
     for owner in owners:
-        renewer = _renewers.get(owner)
-        if renewer is not None:
-            renewer.is_closing = True
+        hold = _holds.get(owner)
+        if hold is not None:
+            hold.is_closing = True
 
 
 def is_closing(holder: str) -> bool:
-    """Return True if the stream of the holder has lost its reader. Then other runs wait, whatever their `on_busy`."""
-    renewer = _renewers.get(holder)
-    return renewer is not None and renewer.is_closing
+    """Return True if the holder has lost its reader or was dropped. Then other runs wait, whatever their `on_busy`."""
+    hold = _holds.get(holder)
+    return hold is not None and hold.is_closing
 
 
 def _check_can_end(run: Run, holder: str) -> None:
     """Raise ThreadBusy if the event loop of this OS thread drives the holder: it could not end while this run waits."""
-    renewer = _renewers.get(holder)
-    if renewer is None or renewer.loop is None:
+    hold = _holds.get(holder)
+    if hold is None or hold.loop is None or hold.is_dropped:
         return
     import asyncio  # loaded already, because the holder has a loop
 
     with suppress(RuntimeError):  # no loop is running on this thread
-        if asyncio.get_running_loop() is renewer.loop and (lease := resolve(load_lease(run))) is not None:
+        if asyncio.get_running_loop() is hold.loop and (lease := resolve(load_lease(run))) is not None:
             raise ThreadBusy(_thread_id(run), lease.owner, lease.until)
 
 
