@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
@@ -18,7 +19,7 @@ from tests.postgres_programs import Server, own_server
 from tests.postgres_server import empty_schema, execute
 
 from statewright.checkpoint import BranchKey, Checkpointer
-from statewright.errors import CheckpointConflict, RecordConflict
+from statewright.errors import CheckpointConflict, RecordConflict, StorageUnavailable
 from statewright.futures import resolve
 from statewright.runs import Absent, Condition, Insert, Ledger, Run, where
 from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver, PostgresStore
@@ -178,3 +179,15 @@ def test_nothing_outlives_a_transaction(server: Server, clients: list[PostgresDa
     assert [word for word in outliving if word in statements] == []
     locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
     assert execute(server.url, locks)[0][0] == 0
+
+
+def test_a_pooler_is_recognized_although_its_sessions_may_prepare_statements(url: str) -> None:
+    def search_paths() -> set[str]:
+        with ThreadPoolExecutor(POOL_SIZE) as threads:
+            show = "SELECT current_setting('search_path'), pg_sleep(0.05)"
+            return {rows[0][0] for rows in threads.map(lambda _: execute(url, show), range(POOL_SIZE * 2))}
+
+    before = search_paths()
+    with suppress(StorageUnavailable):  # this pooler does not support them
+        PostgresDatabase(url, schema="pooled", prepare=True).close()
+    assert search_paths() == before

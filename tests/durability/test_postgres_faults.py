@@ -232,10 +232,19 @@ def test_a_commit_whose_response_is_lost_is_not_repeated(
             resolve(saver.commit(commit_after(None)))
 
 
+IDLE = b"Z\0\0\0\5I"
+"""The message that a session waits for a statement, and that no transaction is open."""
+
+
 def cut_at_commit(proxy: TcpProxy) -> Callable[[bytes], bool]:
     """Return a watch that cuts one connection when the server reports a commit."""
     before = proxy.cuts
-    return lambda data: proxy.cuts == before and b"COMMIT\0" in data
+
+    def reports_commit(data: bytes) -> bool:
+        # Without a statement that commits, the server reports that no transaction is open after the last result.
+        return b"COMMIT\0" in data or (b"record_transaction\0" in data and data.endswith(IDLE))
+
+    return lambda data: proxy.cuts == before and reports_commit(data)
 
 
 @pytest.mark.parametrize(

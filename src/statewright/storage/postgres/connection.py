@@ -5,11 +5,16 @@ wait for the network and for the scheduling of two processes, which takes longer
 `pipeline()` avoids these waits, but its Python code more than doubles the time of a commit.
 
 *The approach.* This module uses libpq directly, in pipeline mode. Statements are queued, and sent together when the
-result of one is needed, or at the commit. `BEGIN` and `COMMIT` are also queued: without an explicit transaction, an
-error in the last statement would arrive after the end of the pipeline, and libpq would report it as a lost connection.
+result of one is needed, or at the commit. The server does what it receives together in one transaction. So `BEGIN` and
+`COMMIT` are sent only if a transaction takes several round trips. They are statements like others, and with the
+settings of a transaction they would take as long as a commit.
 
-*Errors.* After a statement has failed, the server skips the rest of the pipeline, including `COMMIT`, and the
-transaction remains open until it is rolled back. If an exception is raised while the session waits for results, for
+*Settings* that a transaction needs are set once for each session, and again by each transaction if the session belongs
+to a pooler. Such a session is recognized by the id of its process, which is not the one that the client was told.
+
+*Errors.* After a statement has failed, the server skips the rest of the pipeline. A transaction of several round trips
+remains open until it is rolled back. An error that comes only with the commit, after all statements have succeeded,
+has a result of its own at the end of the pipeline. If an exception is raised while the session waits for results, for
 example by a signal handler, the state of the session is unknown. It is then closed, and the server rolls back.
 
 *Prepared statements* are used when the text of a statement is executed for the second time. They must be disabled if a
@@ -46,7 +51,7 @@ _CONFLICTS: Final = ("40001", "40P01")
 """The SQLSTATEs of serialization failures and deadlocks, after which the same transaction may succeed if repeated."""
 _SESSION_ENDED: Final = ("08", "57P", "25P03", "25P04")
 """The prefixes of SQLSTATEs with which a server ends a session or refuses to start one."""
-COMMIT: Final = "COMMIT"
+_SUCCESS: Final = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.EMPTY_QUERY)
 _CLIENT_CHECKS: Final = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "3", "tcp_keepalives_count": "3"}
 """Settings with which the server notices within about 20 seconds that the connection to a client was cut. The limit for
 idle transactions is not enough: it does not apply while the server waits for the rest of a pipeline."""
@@ -104,16 +109,34 @@ class _Query(NamedTuple):
     receive: Callable[[Rows], None] | None = None
     statement: Statement | None = None
 
+    @property
+    def receives(self) -> bool:
+        """True if a function receives the result."""
+        return self.receive is not None or (self.statement is not None and self.statement.receive is not None)
+
     def process(self, rows: Rows) -> None:
-        """Pass the result to the function that receives it, if there is one."""
+        """Pass the result to the function that receives it."""
         if self.receive is not None:
             self.receive(rows)
         elif self.statement is not None and self.statement.receive is not None:
             self.statement.receive(rows.fetchall(), rows.rowcount)
 
 
+_BEGIN: Final = _Query("BEGIN", ())
+_COMMIT: Final = _Query("COMMIT", ())
+_ROLLBACK: Final = _Query("ROLLBACK", ())
 _Key = tuple[str, tuple[int, ...]]
 """The text of a prepared statement, and the types of its parameters."""
+
+
+class _Batch(NamedTuple):
+    """Statements that were sent together."""
+
+    queries: list[_Query]
+    preparations: list[_Key | None]
+    """A key for each statement that is prepared first, and None for the others."""
+    commits: bool
+    """True if the transaction is committed with them."""
 
 
 @lru_cache(maxsize=2000)
@@ -183,14 +206,11 @@ class Session:
         self._pg: pq.abc.PGconn = connect(conninfo, timeout)
         self.backend_pid: Final = self._pg.backend_pid
         """The id of the process of the server, or what a pooler gives for it."""
-        # Set for each transaction, because the session may belong to a pooler. Not with `public`, whose tables would
-        # stand for those of a schema that was removed.
+        # Not with `public`, whose tables would stand for those of a schema that was removed.
         settings = {"search_path": f'"{schema}"'} if schema is not None else {}
         if idle_limit is not None:
             limit = str(idle_limit * 1000)
             settings |= {"idle_in_transaction_session_timeout": limit, "tcp_user_timeout": limit, **_CLIENT_CHECKS}
-        calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
-        self._preamble = [_Query(f"SELECT {calls}", ())] if settings else []
         self._prepared_names: dict[_Key, bytes] = {}
         """The names of prepared statements. A name is empty if a statement was executed, but is not prepared yet."""
         self._name_prefix = f"sw_{secrets.token_hex(4)}_".encode()
@@ -199,11 +219,11 @@ class Session:
         self._name_count = 0
         """The number of names that were ever assigned."""
         self._queue: list[_Query] = []
+        """The statements to send."""
         self._locks: set[int] = set()
         """The numbers to lock before the queued statements are executed."""
-        self._unread: list[tuple[list[_Query], list[_Key | None]]] = []
-        """The statements that were sent and whose results have not been read, in batches. In each batch, there is a key
-        for each statement that is prepared first, and None for the others."""
+        self._unread: list[_Batch] = []
+        """The statements that were sent and whose results have not been read."""
         self._begin_count = 0
         """The number of statements at the start of the queue that begin a transaction."""
         self.statements = 0
@@ -213,6 +233,17 @@ class Session:
         self._read_poll, self._write_poll = select.poll(), select.poll()
         self._read_poll.register(self._pg.socket, select.POLLIN)
         self._write_poll.register(self._pg.socket, select.POLLIN | select.POLLOUT)
+        self._is_pooled = not (prepare and self._set_for_session(settings))
+        """True if the session may belong to a pooler, and to other clients between transactions."""
+        self._preamble = [_Query(f"SELECT {_calls(settings, is_local=True)}", ())] if settings else []
+        """The statement that makes the settings for one transaction."""
+
+    def _set_for_session(self, settings: Mapping[str, str]) -> bool:
+        """Make settings for the session, unless it belongs to a pooler. Return whether they were made."""
+        calls = _calls({**settings, "default_transaction_isolation": "read committed"}, is_local=False)
+        # One statement, so that a pooler cannot assign another session after the comparison.
+        case = f"CASE WHEN pg_backend_pid() = ? THEN ARRAY[{calls}] END"
+        return self.execute(f"SELECT {case} IS NOT NULL", (self.backend_pid,)).fetchone()[0]
 
     @property
     def is_open(self) -> bool:
@@ -286,7 +317,10 @@ class Session:
         By default it is READ COMMITTED, whatever the default of the user: with another isolation level, checks after a
         lock would not see what was committed before the lock.
         """
-        self._queue += [_Query(f"BEGIN {mode or 'ISOLATION LEVEL READ COMMITTED'}", ()), *self._preamble]
+        if self._is_pooled:
+            self._queue += [_Query(f"BEGIN {mode or 'ISOLATION LEVEL READ COMMITTED'}", ()), *self._preamble]
+        else:
+            self._queue.append(_Query(f"BEGIN {mode}", ()) if mode else _BEGIN)
         if len(self._prepared_names) > MAX_PREPARED:
             self._prepared_names.clear()
             self._queue.append(_Query("DEALLOCATE ALL", ()))
@@ -294,15 +328,21 @@ class Session:
 
     def commit(self) -> None:
         """Send the queued statements together with the commit of the transaction, and process their results."""
-        if not self._discard_empty_transaction():
-            self._queue.append(_Query(COMMIT, ()))
-            self.flush()
+        if self._discard_empty_transaction():
+            return
+        if self._begin_count and self._queue[0] is _BEGIN:  # everything is sent together
+            del self._queue[0]
+            self._begin_count -= 1
+        else:
+            self._queue.append(_COMMIT)
+        self._send_queue(commits=True)
+        self._read_results()
 
     def commit_later(self) -> None:
         """End a transaction that has only read, without waiting for the response of the server."""
         if not self._discard_empty_transaction():
-            self._queue.append(_Query(COMMIT, ()))
-            self._send_queue()
+            self._queue.append(_COMMIT)
+            self._send_queue(commits=True)
 
     @property
     def is_transaction_empty(self) -> bool:
@@ -321,7 +361,7 @@ class Session:
         self._locks.clear()
         if self.is_open and self.in_transaction:
             try:
-                self._queue.append(_Query("ROLLBACK", ()))
+                self._queue.append(_ROLLBACK)
                 self.flush()
             except (PostgresError, ConnectionLost, RetryTransaction):
                 self.close()
@@ -337,64 +377,75 @@ class Session:
         self._send_queue()
         self._read_results()
 
-    def _send_queue(self) -> None:
+    def _send_queue(self, *, commits: bool = False) -> None:
+        """Send the queued statements. `commits` is whether the transaction is committed with them."""
         queue, self._queue = self._queue, []
         if self._locks:  # locked in the same order in all sessions, so that there are no deadlocks
             keys, self._locks = sorted(self._locks), set()
             queue.insert(self._begin_count, _Query(_LOCK, [encode(keys)]))
         self._begin_count = 0
         try:
-            preparations = [self._write_query(query) for query in queue]
-            self._unread.append((queue, preparations))
+            self._unread.append(_Batch(queue, [self._write_query(query) for query in queue], commits))
             self._pg.pipeline_sync()
         except psycopg.Error as error:
             self.close()
-            raise ConnectionLost(_text_of(error), was_sent=_commits(queue)) from error
+            raise ConnectionLost(_text_of(error), was_sent=commits) from error
         except BaseException:
             self.close()
             raise
 
     def _read_results(self) -> None:
-        unread, self._unread = self._unread, []
-        queries = [query for queue, _ in unread for query in queue]
-        outcomes: list[Rows | PostgresError | None] = []
+        batches, self._unread = self._unread, []
+        commits = any(batch.commits for batch in batches)
+        queries: list[_Query] = []
+        results: list[pq.abc.PGresult | None] = []
         try:
-            for _, preparations in unread:
-                outcomes += self._receive(preparations)
+            for batch in batches:
+                queries += batch.queries
+                results += self._receive(batch.preparations)
+                if len(results) > len(queries):  # the transaction could not be committed
+                    queries.append(_COMMIT)
         except psycopg.Error as error:
             self.close()
-            raise ConnectionLost(_text_of(error), was_sent=_commits(queries)) from error
+            raise ConnectionLost(_text_of(error), was_sent=commits) from error
         except BaseException:
             self.close()
             raise
-        received: list[tuple[_Query, Rows]] = []
-        for query, outcome in zip(queries, outcomes, strict=True):
-            if isinstance(outcome, PostgresError):
-                if outcome.code.startswith(_SESSION_ENDED):
-                    # Not `query` but any: a pooler reports a lost server for the first statement without a result.
-                    self.close()
-                    raise ConnectionLost(str(outcome), was_sent=_commits(queries)) from outcome
-                raise _error_of(query, outcome)
-            if outcome is None:
-                self.close()
-                raise ConnectionLost("a result of the server is missing", was_sent=_commits(queries))
-            received.append((query, outcome))
-        is_committed = _commits(queries)
-        for query, rows in received:
-            try:
-                query.process(rows)
-            except Exception:
-                if not is_committed:
-                    raise
-                # An error would be taken for that of a transaction that was rolled back, which is repeated.
-                logger.exception("The result of a committed statement could not be processed.")
+        for query, result in zip(queries, results, strict=True):
+            if result is None or result.status not in _SUCCESS:
+                raise self._failure(query, result, commits=commits)
+        for query, result in zip(queries, results, strict=True):
+            if query.receives and result is not None:
+                self._process(query, result, is_committed=commits)
+
+    def _failure(self, query: _Query, result: pq.abc.PGresult | None, *, commits: bool) -> Exception:
+        """Return the error for the first statement of a batch that failed. Close the session if it was lost."""
+        if result is None or result.status != pq.ExecStatus.FATAL_ERROR:
+            self.close()
+            return ConnectionLost("a result of the server is missing", was_sent=commits)
+        error = PostgresError(result)
+        if error.code.startswith(_SESSION_ENDED):
+            # Not `query` but any: a pooler reports a lost server for the first statement without a result.
+            self.close()
+            lost = ConnectionLost(str(error), was_sent=commits)
+            lost.__cause__ = error
+            return lost
+        return _error_of(query, IntegrityError(result) if error.code.startswith("23") else error)
+
+    def _process(self, query: _Query, result: pq.abc.PGresult, *, is_committed: bool) -> None:
+        """Pass the result of a statement to the function that receives it."""
+        try:
+            query.process(_rows_of(result))
+        except Exception:
+            if not is_committed:
+                raise
+            # An error would be taken for that of a transaction that was rolled back, which is repeated.
+            logger.exception("The result of a committed statement could not be processed.")
 
     def _write_query(self, query: _Query) -> _Key | None:
         """Write a statement to the send buffer of libpq. Return its key if it is prepared first; None otherwise."""
         text = parse(query.sql)[0]
-        data = [parameter.data for parameter in query.parameters]
-        formats = [parameter.format for parameter in query.parameters]
-        types = tuple(parameter.type for parameter in query.parameters)
+        types, data, formats = zip(*query.parameters, strict=True) if query.parameters else ((), (), ())
         if not self._prepare:
             self._pg.send_query_params(text, data, types, formats, BINARY)
             return None
@@ -414,26 +465,32 @@ class Session:
         self._pg.send_query_prepared(name, data, formats, BINARY)
         return key
 
-    def _receive(self, preparations: Sequence[_Key | None]) -> list[Rows | PostgresError | None]:
-        """Read the results of a batch. Return the outcome of each statement; None if it was skipped after an error."""
-        outcomes: list[Rows | PostgresError | None] = []
+    def _receive(self, preparations: Sequence[_Key | None]) -> list[pq.abc.PGresult | None]:
+        """Read the results of a batch: one for each statement, or that of its preparation if this has failed.
+
+        If the statements have succeeded and could not be committed, the error follows.
+        """
+        results: list[pq.abc.PGresult | None] = []
         for key in preparations:
-            preparation = self._next_outcome() if key is not None else None
-            if key is not None and not isinstance(preparation, Rows):
+            preparation = self._last_result() if key is not None else None
+            if key is not None and (preparation is None or preparation.status not in _SUCCESS):
                 self._prepared_names[key] = b""  # not prepared, because this or an earlier statement has failed
-            outcome = self._next_outcome()
-            outcomes.append(preparation if isinstance(preparation, PostgresError) else outcome)
-        while (result := self._next_result()) is None or result.status != pq.ExecStatus.PIPELINE_SYNC:
+            result = self._last_result()
+            has_failed = preparation is not None and preparation.status == pq.ExecStatus.FATAL_ERROR
+            results.append(preparation if has_failed else result)
+        while (end := self._next_result()) is None or end.status != pq.ExecStatus.PIPELINE_SYNC:
             if not self.is_open:
                 raise psycopg.OperationalError("the server has ended the session")
-        return outcomes
+            if end is not None:
+                results.append(end)
+        return results
 
-    def _next_outcome(self) -> Rows | PostgresError | None:
+    def _last_result(self) -> pq.abc.PGresult | None:
+        """Return the result of a statement; None if the session has ended."""
         result = self._next_result()
-        outcome = _outcome_of(result) if result is not None else None
-        while result is not None:  # None marks the end of the results of a statement
-            result = self._next_result()
-        return outcome
+        if result is not None:
+            self._next_result()  # None, which marks the end of the results of a statement
+        return result
 
     def _next_result(self) -> pq.abc.PGresult | None:
         pg = self._pg
@@ -446,27 +503,19 @@ class Session:
         return pg.get_result()
 
 
-def _commits(queries: Iterable[_Query]) -> bool:
-    return any(query.sql == COMMIT for query in queries)
+def _calls(settings: Mapping[str, str], *, is_local: bool) -> str:
+    """Return the calls of `set_config` that make settings, separated by commas."""
+    return ", ".join(f"set_config('{name}', '{value}', {is_local})" for name, value in settings.items())
 
 
 def _text_of(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def _outcome_of(result: pq.abc.PGresult) -> Rows | PostgresError | None:
-    match result.status:
-        case pq.ExecStatus.TUPLES_OK:
-            decoders = [decoder_of(result.ftype(column)) for column in range(result.nfields)]
-            rows = [_row(result, row, decoders) for row in range(result.ntuples)]
-            return Rows(rows, result.command_tuples or 0)
-        case pq.ExecStatus.COMMAND_OK | pq.ExecStatus.EMPTY_QUERY:
-            return Rows([], result.command_tuples or 0)
-        case pq.ExecStatus.FATAL_ERROR:
-            error = PostgresError(result)
-            return IntegrityError(result) if error.code.startswith("23") else error
-        case _:  # the statement was skipped after an error
-            return None
+def _rows_of(result: pq.abc.PGresult) -> Rows:
+    decoders = [decoder_of(result.ftype(column)) for column in range(result.nfields)]
+    rows = [_row(result, row, decoders) for row in range(result.ntuples)]
+    return Rows(rows, result.command_tuples or 0)
 
 
 def _row(result: pq.abc.PGresult, row: int, decoders: Sequence[Callable[[bytes], Any]]) -> tuple[Any, ...]:

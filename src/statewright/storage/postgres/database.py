@@ -4,9 +4,9 @@ Each database object has one session for writing, whose transactions concurrent 
 `readers` sessions for reading, and one for notifications. A hundred workers that read much may thus open a thousand
 sessions, which is what poolers are for. A commit needs one round trip (`connection.py`).
 
-Apart from prepared statements, a session keeps no state between transactions, neither settings nor locks. It may
-therefore go through a pooler in transaction mode, such as pgbouncer. In this case, pass `prepare=False` unless the
-pooler supports prepared statements, and `direct_url`, because LISTEN does not work through a pooler.
+Nothing depends on settings or locks that outlive a transaction, so a session may go through a pooler in transaction
+mode, such as pgbouncer. In this case, pass `prepare=False` unless the pooler supports prepared statements, and
+`direct_url`, because LISTEN does not work through a pooler.
 
 *Clocks.* All times are those of the server's clock. The clocks of workers usually differ by seconds, or by an hour if
 one was set by hand, and a worker whose clock is ahead would take over threads of others. The server compares leases on

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final
 
 BOOL, BYTEA, INT8, INT2, INT4, TEXT, FLOAT8, UNKNOWN = 16, 17, 20, 21, 23, 25, 701, 0
 """The object ids of types in the catalog `pg_type`."""
@@ -20,39 +20,42 @@ _ARRAY_HEADER: Final = struct.Struct(">iiiii")
 """The number of dimensions, whether there are NULLs, the type of the elements, the length, and the first index."""
 
 
-class Parameter(NamedTuple):
-    """A parameter of a statement."""
+Parameter = tuple[int, bytes | None, int]
+"""A parameter of a statement: the object id of its type, its encoded value, and its format.
 
-    type: int
-    """The object id of its type; with UNKNOWN, the server infers the type."""
-    data: bytes | None
-    """The encoded value; None for NULL."""
-    format: int = BINARY
+With the type UNKNOWN, the server infers the type. The value is None for NULL. A plain tuple, because a commit has some
+thirty parameters, and a named tuple takes as long to create as the value takes to encode.
+"""
 
 
-def encode(value: Any) -> Parameter:
+def encode(value: object) -> Parameter:
     """Return a value as a parameter.
 
     Raises UnicodeEncodeError for text with surrogates or null characters, which Postgres cannot store, OverflowError
     for an integer of more than 64 bits, and TypeError for a value of a type that is not supported.
     """
-    cls = cast("type[Any]", type(value))
-    encoder = _ENCODERS.get(cls) or next((_ENCODERS[base] for base in cls.__mro__ if base in _ENCODERS), None)
-    if encoder is None:
-        raise TypeError(f"a value of type {cls.__name__} cannot be a parameter of a statement")
+    cls = type(value)
+    encoder = _ENCODERS.get(cls) or _encoder_of_base(cls)
     return encoder(value)
 
 
+def _encoder_of_base(cls: type[object]) -> Callable[[Any], Parameter]:
+    for base in cls.__mro__:
+        if base in _ENCODERS:
+            return _ENCODERS[base]
+    raise TypeError(f"a value of type {cls.__name__} cannot be a parameter of a statement")
+
+
 def _none(_: None) -> Parameter:
-    return Parameter(UNKNOWN, None)
+    return _NULL
 
 
 def _integer(value: int) -> Parameter:
-    return Parameter(INT8, value.to_bytes(8, "big", signed=True))
+    return INT8, value.to_bytes(8, "big", signed=True), BINARY
 
 
 def _boolean(value: bool) -> Parameter:
-    return Parameter(BOOL, b"\x01" if value else b"\x00")
+    return BOOL, b"\x01" if value else b"\x00", BINARY
 
 
 def _text(value: str) -> Parameter:
@@ -60,30 +63,31 @@ def _text(value: str) -> Parameter:
     position = value.find("\0")
     if position >= 0:
         raise UnicodeEncodeError("utf-8", value, position, position + 1, "a null character cannot be stored")
-    return Parameter(TEXT, data)
+    return TEXT, data, BINARY
 
 
 def _bytes(value: bytes) -> Parameter:
-    return Parameter(BYTEA, value)
+    return BYTEA, value, BINARY
 
 
 def _real(value: float) -> Parameter:
-    return Parameter(FLOAT8, _DOUBLE.pack(value))
+    return FLOAT8, _DOUBLE.pack(value), BINARY
 
 
 def _array(values: Sequence[Any]) -> Parameter:
     parameters = [encode(value) for value in values]
-    types = {parameter.type for parameter in parameters} - {UNKNOWN}
+    types = {type_id for type_id, _, _ in parameters} - {UNKNOWN}
     if not types:  # the binary format needs the type of the elements, but the text format does not
-        return Parameter(UNKNOWN, b"{%s}" % b",".join([b"NULL"] * len(values)), TEXT_FORMAT)
+        return UNKNOWN, b"{%s}" % b",".join([b"NULL"] * len(values)), TEXT_FORMAT
     (element_type,) = types
-    has_null = any(parameter.data is None for parameter in parameters)
+    has_null = any(data is None for _, data, _ in parameters)
     chunks = [_ARRAY_HEADER.pack(1, has_null, element_type, len(parameters), 1)]
     for _, data, _ in parameters:
         chunks.append(b"\xff\xff\xff\xff" if data is None else len(data).to_bytes(4, "big") + data)
-    return Parameter(_ARRAYS[element_type], b"".join(chunks))
+    return _ARRAYS[element_type], b"".join(chunks), BINARY
 
 
+_NULL: Final[Parameter] = UNKNOWN, None, BINARY
 _ENCODERS: Final[dict[type, Callable[[Any], Parameter]]] = {
     type(None): _none,
     bool: _boolean,

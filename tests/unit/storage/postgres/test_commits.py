@@ -50,9 +50,9 @@ def trips(monkeypatch: pytest.MonkeyPatch) -> Iterator[Trips]:
     trips = Trips()
     send = Session._send_queue
 
-    def count_and_send(session: Session) -> None:
+    def count_and_send(session: Session, *, commits: bool = False) -> None:
         trips.count += 1
-        send(session)
+        send(session, commits=commits)
 
     monkeypatch.setattr(Session, "_send_queue", count_and_send)
     return trips

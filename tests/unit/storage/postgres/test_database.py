@@ -19,6 +19,7 @@ from statewright.errors import (
     InvalidConfig,
     NewerFormat,
     SerdeError,
+    StorageError,
     StorageUnavailable,
     ThreadBusy,
     WrongEncryptionKey,
@@ -36,6 +37,13 @@ from statewright.testing.conformance.checkpointer.samples import commit_after
 from statewright.testing.conformance.ledger.samples import NOW, run
 
 HOUR = timedelta(hours=1)
+REFUSED_COMMITS = (
+    """CREATE FUNCTION refuse() RETURNS TRIGGER LANGUAGE plpgsql
+       AS $$ BEGIN RAISE EXCEPTION 'refused at the commit'; END $$""",
+    """CREATE CONSTRAINT TRIGGER refused AFTER INSERT ON records DEFERRABLE INITIALLY DEFERRED
+       FOR EACH ROW EXECUTE FUNCTION refuse()""",
+)
+"""Statements after which the server checks each commit, and refuses it."""
 
 
 def open_schema(name: str, **options: Any) -> PostgresDatabase:
@@ -359,6 +367,22 @@ def test_an_isolation_level_of_the_user_does_not_weaken_the_guards() -> None:
     with PostgresDatabase(url, schema=database.schema) as other:
         show = "SELECT current_setting('transaction_isolation')"
         assert other.write(lambda connection: connection.execute(show).fetchone()[0]) == "read committed"
+        levels: list[Any] = []
+        at_once = Statement(show, (), receive=lambda rows, _: levels.extend(rows))  # sent without BEGIN
+        other.write(lambda connection: connection.send(at_once))
+        assert levels == [("read committed",)]
+
+
+def test_an_error_that_comes_with_the_commit_undoes_the_transaction() -> None:
+    with open_schema("refused_commits") as database:
+        database.write(lambda connection: [connection.execute(statement) for statement in REFUSED_COMMITS])
+        saver = PostgresSaver(database)
+        with pytest.raises(StorageError):
+            resolve(saver.commit(commit_after(None)))
+        assert list(resolve(saver.threads())) == []
+        database.write(lambda connection: connection.execute("DROP TRIGGER refused ON records"))
+        resolve(saver.commit(commit_after(None)))
+        assert len(list(resolve(saver.threads()))) == 1
 
 
 def test_locks_of_one_schema_do_not_block_another() -> None:
