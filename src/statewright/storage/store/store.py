@@ -18,7 +18,7 @@ from statewright.async_futures import await_future
 from statewright.clock import Clock, Duration, as_seconds, microseconds
 from statewright.errors import SerdeError
 from statewright.page import cut_page
-from statewright.runtime.concurrency.worker_threads import call_in_thread
+from statewright.runtime.concurrency.thread_calls import call_in_thread
 from statewright.storage.database import Backend, Connection, D, Database
 from statewright.storage.store.items import Items, VectorSearch, item_key_of
 from statewright.store import (
