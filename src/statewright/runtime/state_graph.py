@@ -17,13 +17,13 @@ from statewright.runtime.instrument import Instrument
 from statewright.runtime.invocation.run import SIBLING_GRACE
 from statewright.runtime.options import Names
 from statewright.state import MessagesState, UnknownKeys
-from statewright.store import Store
 
 if TYPE_CHECKING:
     from statewright.executors.port import Executor
     from statewright.graph import Node
     from statewright.graph.generics import BareT, BuilderOptions, CallerT, FieldsT, InstanceT, SchemaT
     from statewright.state import StateSchema
+    from statewright.store import Store
 
 
 class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
@@ -174,9 +174,9 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
             entered=[budget.on_budget] if budget is not None and budget.on_budget else (),
             interrupts=interrupts,
             other_problems=[
-                *_port_problems("checkpointer", checkpointer, Checkpointer),
-                *_port_problems("store", store, Store),
-                *_port_problems("cache", cache, Cache),
+                *_port_problems("checkpointer", checkpointer, Checkpointer, "InMemorySaver()"),
+                *_store_problems(store),
+                *_port_problems("cache", cache, Cache, "InMemoryCache()"),
                 *_choice_problems("unknown_keys", unknown_keys, ("warn", "error", "drop")),
                 *_grace_problems(sibling_grace),
                 *_choice_problems("validate", validate, ("input", "all", "off")),
@@ -235,9 +235,6 @@ def _as_sequence(names: Names) -> Sequence[str]:
     return (names,) if isinstance(names, str) else names or ()
 
 
-_EXAMPLES: dict[type, str] = {Checkpointer: "InMemorySaver()", Store: "InMemoryStore()", Cache: "InMemoryCache()"}
-
-
 def _executors_of(
     nodes: Iterable[Node], executors: Mapping[str, Executor] | None
 ) -> tuple[dict[str, Executor], list[str]]:
@@ -262,12 +259,20 @@ def _executors_of(
     return resolved, problems
 
 
-def _port_problems(name: str, value: object, port: type) -> list[str]:
+def _store_problems(store: object) -> list[str]:
+    if store is None:
+        return []
+    from statewright.store import Store  # few graphs need it
+
+    return _port_problems("store", store, Store, "InMemoryStore()")
+
+
+def _port_problems(name: str, value: object, port: type, example: str) -> list[str]:
     if value is None or (isinstance(value, port) and not isinstance(value, type)):
         return []
     return [
         f"{name}= is {value!r} of type {type(value).__name__}, which does not have the methods of a {port.__name__}. "
-        f"Pass an object such as {_EXAMPLES[port]}."
+        f"Pass an object such as {example}."
     ]
 
 
