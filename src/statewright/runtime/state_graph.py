@@ -16,13 +16,14 @@ from statewright.runtime.core.program import Validate
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.invocation.run import SIBLING_GRACE
 from statewright.runtime.options import Names
-from statewright.state import MessagesState, UnknownKeys
+from statewright.state import UnknownKeys
 
 if TYPE_CHECKING:
     from statewright.executors.port import Executor
     from statewright.graph import Node
     from statewright.graph.generics import BareT, BuilderOptions, CallerT, FieldsT, InstanceT, SchemaT
     from statewright.state import StateSchema
+    from statewright.state.prebuilt import MessagesState
     from statewright.store import Store
 
 
@@ -227,7 +228,11 @@ class MessagesStateGraph(StateGraph[StateT, ContextT, InputT, OutputT, ResultT])
         output_schema: Any = None,
         **options: Unpack[BuilderOptions],
     ) -> None: ...
-    def __init__(self, state_schema: Any = MessagesState, context_schema: Any = None, **options: Any) -> None:
+    def __init__(self, state_schema: Any = None, context_schema: Any = None, **options: Any) -> None:
+        if state_schema is None:
+            from statewright.state.prebuilt import MessagesState  # slow to import
+
+            state_schema = MessagesState
         cast(Any, super()).__init__(state_schema, context_schema, **options)
 
 
