@@ -21,7 +21,7 @@ def host_id() -> str:
     from socket import gethostname  # slow to import, and needed only once a run holds a thread
 
     try:
-        with open(_BOOT_ID, encoding="ascii") as file:
+        with open(_BOOT_ID, encoding="utf-8") as file:
             boot = file.read().strip()
         container = os.readlink("/proc/self/ns/pid")
     except OSError:
