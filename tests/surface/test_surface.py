@@ -84,6 +84,7 @@ LAYERS = [
             "clock",
             "data",
             "text",
+            "terminal_text",
             "messages",
             "langchain_forms",
         ),
