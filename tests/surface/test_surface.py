@@ -215,6 +215,7 @@ RUN = "assert graph.add_node('a', lambda _: {'n': 1}).add_edge('__start__', 'a')
         ("from statewright import StateGraph", SLOW | {"pathlib", "socket", "statewright.store"}),
         (f"from statewright import StateGraph; graph = StateGraph(Count); {RUN}", SLOW | {"statewright.store"}),
         ("from statewright.storage.sqlite import SqliteSaver", SLOW | {"importlib.resources", "socket"}),
+        ("from statewright.client import Client", {"asyncio", "httpx", "pydantic", "ssl", "statewright.runtime"}),
         ("from statewright.agents import Agent", {"httpx", "mcp", "pydantic_ai", "statewright.storage", "yaml"}),
     ],
 )
