@@ -116,7 +116,8 @@ if TYPE_CHECKING:
     )
     from statewright.runtime.functional import entrypoint, task
     from statewright.runtime.tasks.approval import request_approval
-    from statewright.state import IsLastStep, MessagesState, RemainingSteps, StateSchema
+    from statewright.state import IsLastStep, RemainingSteps, StateSchema
+    from statewright.state.prebuilt import MessagesState
     from statewright.store import InMemoryStore
 
 _NAMES_BY_MODULE = {
@@ -132,7 +133,8 @@ _NAMES_BY_MODULE = {
     "get_stream_writer interrupt sleep wait_for_event",
     "runtime.functional": "entrypoint task",
     "runtime.tasks.approval": "request_approval",
-    "state": "IsLastStep MessagesState RemainingSteps StateSchema",
+    "state": "IsLastStep RemainingSteps StateSchema",
+    "state.prebuilt": "MessagesState",
     "store": "InMemoryStore",
 }
 _MODULE_BY_NAME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}

@@ -8,30 +8,32 @@ started at another time.
 from __future__ import annotations
 
 import os
-import socket
 from functools import cache
-from hashlib import sha256
-from pathlib import Path
 from typing import Final
 
-_PROC: Final = Path("/proc")
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_PROC: Final = "/proc"
+_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 
 
 @cache
 def host_id() -> str:
     """Return the scope in which process ids are unique: the host name, the boot and the container."""
+    from socket import gethostname  # slow to import, and needed only once a run holds a thread
+
     try:
-        boot = _BOOT_ID.read_text("ascii").strip()
+        with open(_BOOT_ID, encoding="utf-8") as file:
+            boot = file.read().strip()
         container = os.readlink("/proc/self/ns/pid")
     except OSError:
         boot, container = "", ""
-    return f"{socket.gethostname()} {boot} {container}".strip()
+    return f"{gethostname()} {boot} {container}".strip()
 
 
 @cache
 def host_key() -> str:
     """Return a short digest of `host_id`, for names that are stored."""
+    from hashlib import sha256  # slow to import; see `host_id`
+
     return sha256(host_id().encode()).hexdigest()[:12]
 
 
@@ -48,7 +50,8 @@ def _read_start(pid: int) -> str | None:
 
     Raises OSError if that cannot be read.
     """
-    stat = (_PROC / str(pid) / "stat").read_text("utf-8", errors="replace")
+    with open(f"{_PROC}/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        stat = file.read()
     fields = stat.rpartition(")")[2].split()
     return None if fields[0] == "Z" else fields[19]  # a zombie has ended; see proc(5) for the indexes
 

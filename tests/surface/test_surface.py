@@ -84,6 +84,7 @@ LAYERS = [
             "clock",
             "data",
             "text",
+            "terminal_text",
             "messages",
             "langchain_forms",
         ),
@@ -191,6 +192,38 @@ def test_importing_the_package_loads_few_modules() -> None:
     count, *names = done.stdout.split()
     assert int(count) <= 120
     assert not {"asyncio", "pydantic", "typer", "rich"} & set(names)
+
+
+SLOW = {"asyncio", "hashlib", "pydantic", "ssl", "subprocess", "tempfile", "typing_extensions"}
+LOADED = """
+import sys
+before = set(sys.modules)
+from typing import TypedDict
+
+class Count(TypedDict):
+    n: int
+
+{program}
+print(*sys.modules.keys() - before)
+"""
+RUN = "assert graph.add_node('a', lambda _: {'n': 1}).add_edge('__start__', 'a').compile().invoke({'n': 0}) == {'n': 1}"
+
+
+@pytest.mark.parametrize(
+    ("program", "unwanted"),
+    [
+        ("from statewright import StateGraph", SLOW | {"pathlib", "socket", "statewright.store"}),
+        (f"from statewright import StateGraph; graph = StateGraph(Count); {RUN}", SLOW | {"statewright.store"}),
+        ("from statewright.storage.sqlite import SqliteSaver", SLOW | {"importlib.resources", "socket"}),
+        ("from statewright.client import Client", {"asyncio", "httpx", "pydantic", "ssl", "statewright.runtime"}),
+        ("from statewright.agents import Agent", {"httpx", "mcp", "pydantic_ai", "statewright.storage", "yaml"}),
+    ],
+)
+def test_a_program_loads_only_what_it_needs(program: str, unwanted: set[str]) -> None:
+    code = LOADED.format(program=program)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = unwanted & set(done.stdout.split())
+    assert not loaded
 
 
 def _modules_by_name() -> dict[str, list[Path]]:

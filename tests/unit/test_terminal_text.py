@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.work import spend_at_most
 
-from statewright.text import cut_middle, last_written, printable, without_control_characters
+from statewright.terminal_text import cut_middle, last_written, printable, without_control_characters
 
 
 @pytest.mark.parametrize(

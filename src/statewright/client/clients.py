@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Coroutine, Generator
@@ -191,6 +190,8 @@ class AsyncConnection(Connection):
         return items
 
     async def sleep(self, seconds: float) -> None:
+        import asyncio  # here, because a synchronous client does not need it
+
         loop, elapsed = asyncio.get_running_loop(), asyncio.Event()
         timer = self.settings.clock.call_later(seconds, lambda: loop.call_soon_threadsafe(elapsed.set))
         try:

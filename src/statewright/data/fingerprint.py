@@ -7,7 +7,6 @@ from the data from which `copy` and `pickle` would rebuild the object.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
@@ -21,9 +20,11 @@ def fingerprint(value: Any) -> str:
 
     Raises InvalidUpdateError for a value that contains itself, or an object that cannot be copied.
     """
+    from hashlib import blake2b  # imported here because it loads OpenSSL, and few runs need fingerprints
+
     parts: list[str] = []
     _add_parts(value, parts, set())
-    return hashlib.blake2b("\x1f".join(parts).encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    return blake2b("\x1f".join(parts).encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 def _add_parts(value: Any, parts: list[str], containers: set[int]) -> None:

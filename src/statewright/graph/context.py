@@ -11,10 +11,11 @@ from statewright.checkpoint import Interrupt, register_codec
 from statewright.clock import Clock
 from statewright.events import DurableKind
 from statewright.ids import DEFAULT_WORKSPACE
-from statewright.store import Store
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeParameter  # slow to import; see generics.py
+
+    from statewright.store import Store
 
     Ctx = TypeParameter("Ctx", default=Any, covariant=True)
 else:

@@ -23,7 +23,7 @@ from statewright.clock import Clock, SystemClock, iso
 from statewright.redaction import Redactor
 from statewright.runtime.invocation.run import CallingTask
 from statewright.runtime.tasks.scope import observed_scope
-from statewright.text import cut_middle, without_control_characters
+from statewright.terminal_text import cut_middle, without_control_characters
 
 _is_relaying: ContextVar[bool] = ContextVar("statewright_is_relaying", default=False)
 """True while a captured record is written to a stream, where it must not be captured again."""

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from functools import cached_property
+from typing import Final
 
 from statewright.redaction.names import SECRET_NAMES, WITHOUT_PLURAL, split_words
 
@@ -22,14 +23,23 @@ MARK: Final = "[redacted]"
 """Replaces a secret."""
 
 
-class Pattern(NamedTuple):
-    """A regular expression, with literal strings that quickly rule out most texts."""
+class Pattern:
+    """A regular expression, with literal strings that quickly rule out most texts.
 
-    regex: re.Pattern[str]
-    needles: tuple[str, ...] = ()
-    """Lower-case strings, at least one of which is part of every match. If empty, the expression is always tried."""
-    description: str = ""
-    """The kind of the secret, such as `a private key`, if the secret is recognisable by itself; else empty."""
+    The expression is compiled on first use: most programs meet few shapes of secrets, and compiling the expressions of
+    all of them takes as long as importing dozens of modules.
+    """
+
+    def __init__(self, source: str | re.Pattern[str], needles: tuple[str, ...] = (), description: str = "") -> None:
+        self._source = source
+        self.needles = needles
+        """Lower-case strings, at least one of which is part of every match. If empty, the expression always runs."""
+        self.description = description
+        """The kind of the secret, such as `a private key`, if the secret is recognisable by itself; else empty."""
+
+    @cached_property
+    def regex(self) -> re.Pattern[str]:
+        return re.compile(self._source)
 
     def may_match(self, folded: str) -> bool:
         """Return False if a text, which must be case-folded, contains none of the needles."""
@@ -94,6 +104,7 @@ def _name_regex(last: str, qualifiers: list[str]) -> str:
     return f"{boundary}{last}{plural}"
 
 
+_NAMES: Final = _names_regex()
 _ASSIGNMENT: Final = r"""\\{0,4}+ ["']? \s{0,4} [:=] \s{0,4}"""
 _VALUES: Final = (
     r"""" ) (?: [^"\\\n] | \\. )++""",
@@ -103,27 +114,20 @@ _VALUES: Final = (
     r""") [^\s,;&"'{}()<>\\]++""",
 )
 """Values in double or single quotes, in escaped double or single quotes, and without quotes."""
-_NAMED: Final = tuple(
-    re.compile(rf"(?ix) (?P<kept> (?:{_names_regex()}) [0-9]{{0,4}}+ {_ASSIGNMENT} {value}") for value in _VALUES
-)
+_NAMED: Final = tuple(rf"(?ix) (?P<kept> (?:{_NAMES}) [0-9]{{0,4}}+ {_ASSIGNMENT} {value}" for value in _VALUES)
 """A name and its value: `password=...`, `"api_key": "..."`, even in JSON within JSON."""
 _NAME_NEEDLES: Final = tuple(sorted({max(split_words(name), key=len) for name in SECRET_NAMES}))
-_HEADER: Final = re.compile(
-    rf"""(?ix) (?P<kept> (?: \b | {_START} ) (?:proxy-|set-)? (?:authorization|cookie) {_ASSIGNMENT} \\{{0,4}}+ ["']? )
-    [^\s"'\\] [^\r\n"'\\]*+"""
-)
+_HEADER: Final = rf"""(?ix) (?P<kept> (?: \b | {_START} ) (?:proxy-|set-)? (?:authorization|cookie) {_ASSIGNMENT}
+    \\{{0,4}}+ ["']? ) [^\s"'\\] [^\r\n"'\\]*+"""
 """A header whose value, up to the end of the line, is secret."""
-_BEARER: Final = re.compile(rf"(?ix) (?P<kept> {_START} bearer \s{{1,4}} ) [A-Za-z0-9._~+/=\-]{{8,}}+")
-_URL_CREDENTIALS: Final = re.compile(
-    r"""(?x) (?P<kept>:\\?/\\?/) [^\s/:@?#\[\]]{0,200}+ : [^\s/@?#\[\]]{1,400}+
+_BEARER: Final = rf"(?ix) (?P<kept> {_START} bearer \s{{1,4}} ) [A-Za-z0-9._~+/=\-]{{8,}}+"
+_URL_CREDENTIALS: Final = r"""(?x) (?P<kept>:\\?/\\?/) [^\s/:@?#\[\]]{0,200}+ : [^\s/@?#\[\]]{1,400}+
     (?: @ [^\s/@?#\[\]]{0,400}+ (?=@) ){0,10}+ (?=@)"""
-)
 """The user and the password in a URL, up to the last `@`, because an `@` in a password may not have been encoded."""
 
 # -- secrets that are recognisable by themselves
 
-_SERVICE_KEY: Final = re.compile(
-    rf"""(?x) {_START} (?:
+_SERVICE_KEY: Final = rf"""(?x) {_START} (?:
         (?:sk|pk|rk)-[A-Za-z0-9_\-]{{12,}}+
       | (?:sk|pk|rk)_(?:live|test)_[A-Za-z0-9]{{8,}}+
       | (?:whsec|stw)_[A-Za-z0-9+/=_\-]{{6,}}+
@@ -135,31 +139,24 @@ _SERVICE_KEY: Final = re.compile(
       | lsv2_[a-z]{{2}}_[A-Za-z0-9_]{{20,}}+ | dckr_pat_[A-Za-z0-9_\-]{{20,}}+ | hvs\.[A-Za-z0-9_\-]{{20,}}+
       | SG\.[A-Za-z0-9_\-]{{16,}}+\.[A-Za-z0-9_\-]{{16,}}+
     )"""
-)
 """API keys of services, by their prefixes."""
 _SERVICE_NEEDLES: Final = (
     *("sk-", "pk-", "rk-", "k_live_", "k_test_", "whsec_", "stw_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
     *("github_pat_", "glpat-", "xox", "xapp-", "akia", "asia", "abia", "acca", "aiza", "ya29.", "gsk_", "hf_", "r8_"),
     *("npm_", "xai-", "pplx-", "tvly-", "nvapi-", "lsv2_", "dckr_pat_", "hvs.", "sg."),
 )
-_JWT: Final = re.compile(rf"(?x) {_START} eyJ[A-Za-z0-9_\-]++\.[A-Za-z0-9_\-]++(?:\.[A-Za-z0-9_\-]*+)?")
-_PRIVATE_KEY: Final = re.compile(
-    r"""(?x) -----BEGIN\ [A-Z0-9 ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----
+_JWT: Final = rf"(?x) {_START} eyJ[A-Za-z0-9_\-]++\.[A-Za-z0-9_\-]++(?:\.[A-Za-z0-9_\-]*+)?"
+_PRIVATE_KEY: Final = r"""(?x) -----BEGIN\ [A-Z0-9 ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----
     (?: [^\-] | -(?!----) )*+ (?: -----END\ [A-Z0-9 ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?----- )?"""
-)
 """A key in PEM format, which may have been cut off. Single dashes occur in the headers of an encrypted key."""
-_SOCIAL_SECURITY: Final = re.compile(
-    r"(?:(?<![\w.\-])|(?<=\\[nrt]))(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d\-])", re.ASCII
-)
-_EMAIL: Final = re.compile(
-    r"(?<![A-Za-z0-9._%+\-])[A-Za-z0-9._%+\-]{1,64}+@[A-Za-z0-9\-]{1,63}+(?:\.[A-Za-z0-9\-]{1,63}+)++"
-)
+_SOCIAL_SECURITY: Final = r"(?a)(?:(?<![\w.\-])|(?<=\\[nrt]))(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d\-])"
+_EMAIL: Final = r"(?<![A-Za-z0-9._%+\-])[A-Za-z0-9._%+\-]{1,64}+@[A-Za-z0-9\-]{1,63}+(?:\.[A-Za-z0-9\-]{1,63}+)++"
 
 
 def _patterns() -> Iterator[Pattern]:
     yield Pattern(_PRIVATE_KEY, ("private key",), "a private key")
     yield Pattern(_HEADER, ("authorization", "cookie"))
-    yield from (Pattern(regex, _NAME_NEEDLES) for regex in _NAMED)
+    yield from (Pattern(source, _NAME_NEEDLES) for source in _NAMED)
     yield Pattern(_BEARER, ("bearer",))
     yield Pattern(_URL_CREDENTIALS, ("://", r":\/"))
     yield Pattern(_SERVICE_KEY, _SERVICE_NEEDLES, "a secret key of a service")

@@ -8,7 +8,6 @@ first, so that no part of a longer secret remains.
 from __future__ import annotations
 
 import base64
-import html
 import json
 import re
 import threading
@@ -152,8 +151,10 @@ def _json_spellings(value: str) -> Iterator[str]:
 
 
 def _html_spellings(value: str) -> Iterator[str]:
-    escaped = html.escape(value)
-    yield from (escaped, html.escape(value, quote=False))
+    from html import escape  # imported here because it loads the names of all characters
+
+    escaped = escape(value)
+    yield from (escaped, escape(value, quote=False))
     yield escaped.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
     yield escaped.replace("&#x27;", "&apos;")
 

@@ -47,7 +47,6 @@ from statewright.runtime.tasks.context import PREVIOUS
 from statewright.runtime.tasks.task_calls import CalledFunction, call_task
 from statewright.runtime.tasks.task_future import TaskFuture
 from statewright.state import IdSource, UpdateReader
-from statewright.store import Store
 
 INPUT: Final = "__input__"
 RETURN: Final = "__return__"
@@ -57,6 +56,8 @@ S = TypeVar("S")
 A = TypeVar("A")
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeParameter  # slow to import; see graph/generics.py
+
+    from statewright.store import Store
 
     ValueT = TypeParameter("ValueT", default=Any)
 else:

@@ -16,14 +16,15 @@ from statewright.runtime.core.program import Validate
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.invocation.run import SIBLING_GRACE
 from statewright.runtime.options import Names
-from statewright.state import MessagesState, UnknownKeys
-from statewright.store import Store
+from statewright.state import UnknownKeys
 
 if TYPE_CHECKING:
     from statewright.executors.port import Executor
     from statewright.graph import Node
     from statewright.graph.generics import BareT, BuilderOptions, CallerT, FieldsT, InstanceT, SchemaT
     from statewright.state import StateSchema
+    from statewright.state.prebuilt import MessagesState
+    from statewright.store import Store
 
 
 class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
@@ -174,9 +175,9 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
             entered=[budget.on_budget] if budget is not None and budget.on_budget else (),
             interrupts=interrupts,
             other_problems=[
-                *_port_problems("checkpointer", checkpointer, Checkpointer),
-                *_port_problems("store", store, Store),
-                *_port_problems("cache", cache, Cache),
+                *_port_problems("checkpointer", checkpointer, Checkpointer, "InMemorySaver()"),
+                *_store_problems(store),
+                *_port_problems("cache", cache, Cache, "InMemoryCache()"),
                 *_choice_problems("unknown_keys", unknown_keys, ("warn", "error", "drop")),
                 *_grace_problems(sibling_grace),
                 *_choice_problems("validate", validate, ("input", "all", "off")),
@@ -227,15 +228,16 @@ class MessagesStateGraph(StateGraph[StateT, ContextT, InputT, OutputT, ResultT])
         output_schema: Any = None,
         **options: Unpack[BuilderOptions],
     ) -> None: ...
-    def __init__(self, state_schema: Any = MessagesState, context_schema: Any = None, **options: Any) -> None:
+    def __init__(self, state_schema: Any = None, context_schema: Any = None, **options: Any) -> None:
+        if state_schema is None:
+            from statewright.state.prebuilt import MessagesState  # slow to import
+
+            state_schema = MessagesState
         cast(Any, super()).__init__(state_schema, context_schema, **options)
 
 
 def _as_sequence(names: Names) -> Sequence[str]:
     return (names,) if isinstance(names, str) else names or ()
-
-
-_EXAMPLES: dict[type, str] = {Checkpointer: "InMemorySaver()", Store: "InMemoryStore()", Cache: "InMemoryCache()"}
 
 
 def _executors_of(
@@ -262,12 +264,20 @@ def _executors_of(
     return resolved, problems
 
 
-def _port_problems(name: str, value: object, port: type) -> list[str]:
+def _store_problems(store: object) -> list[str]:
+    if store is None:
+        return []
+    from statewright.store import Store  # few graphs need it
+
+    return _port_problems("store", store, Store, "InMemoryStore()")
+
+
+def _port_problems(name: str, value: object, port: type, example: str) -> list[str]:
     if value is None or (isinstance(value, port) and not isinstance(value, type)):
         return []
     return [
         f"{name}= is {value!r} of type {type(value).__name__}, which does not have the methods of a {port.__name__}. "
-        f"Pass an object such as {_EXAMPLES[port]}."
+        f"Pass an object such as {example}."
     ]
 
 

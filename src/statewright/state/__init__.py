@@ -3,7 +3,7 @@
 from statewright.channels import add_messages
 from statewright.state.fields import Derived, Field, Managed, may_hold_container
 from statewright.state.json_schema import context_json_schema, hint_json_schema, json_schema
-from statewright.state.prebuilt import IsLastStep, MessagesState, RemainingSteps
+from statewright.state.managed import IsLastStep, RemainingSteps
 from statewright.state.schema import ROOT, SchemaKind, StateSchema, is_pydantic, known_keys, merge_fields, read_schema
 from statewright.state.stored_types import stored_types
 from statewright.state.update import IdSource, UnknownKeys, UpdateReader, Writes, instance_values
@@ -25,7 +25,6 @@ __all__ = [
     "IdSource",
     "IsLastStep",
     "Managed",
-    "MessagesState",
     "RemainingSteps",
     "SchemaChecks",
     "SchemaKind",

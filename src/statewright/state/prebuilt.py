@@ -1,4 +1,4 @@
-"""A prebuilt state schema, and prebuilt computed fields."""
+"""A prebuilt state schema. The package does not import this module, because typing_extensions is slow to import."""
 
 from __future__ import annotations
 
@@ -8,16 +8,9 @@ from typing_extensions import TypedDict  # pydantic refuses `typing.TypedDict` b
 
 from statewright.channels import add_messages
 from statewright.messages import Message
-from statewright.state.fields import Managed
 
 
 class MessagesState(TypedDict):
     """The state of a conversation: one field, `messages`, merged by `add_messages`."""
 
     messages: Annotated[list[Message], add_messages]
-
-
-IsLastStep = Annotated[bool, Managed("IsLastStep", lambda step, stop: step >= stop - 1)]
-"""True in the last superstep that the recursion limit permits."""
-RemainingSteps = Annotated[int, Managed("RemainingSteps", lambda step, stop: stop - step)]
-"""The number of supersteps that the recursion limit still permits, including the current one."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
-from typing import Final
+from pkgutil import get_data  # importlib.resources takes much longer to import
+from typing import Final, cast
 
 from statewright.storage.row_ids import RowIds
 
@@ -25,7 +25,7 @@ _NAME: Final = re.compile(r"^-- ([a-z0-9_]+)$", re.MULTILINE)
 @cache
 def script(package: str, name: str) -> str:
     """Return the text of a file in the folder `sql` of a package."""
-    return files(package).joinpath(f"sql/{name}.sql").read_text("utf-8")
+    return cast(bytes, get_data(package, f"sql/{name}.sql")).decode()
 
 
 @cache

@@ -11,13 +11,13 @@ from pydantic import Field as Described
 from statewright.channels import append
 from statewright.state import (
     IsLastStep,
-    MessagesState,
     StateSchema,
     context_json_schema,
     json_schema,
     merge_fields,
     read_schema,
 )
+from statewright.state.prebuilt import MessagesState
 
 
 class Address(TypedDict):

@@ -8,7 +8,8 @@ from pydantic import TypeAdapter, create_model
 from statewright.agents import AgentState, PlannerState, ReflectionState
 from statewright.channels import MISSING, LastValue, Messages, append
 from statewright.messages import Message
-from statewright.state import MessagesState, read_schema
+from statewright.state import read_schema
+from statewright.state.prebuilt import MessagesState
 
 
 class Support(MessagesState):

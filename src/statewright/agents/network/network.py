@@ -20,7 +20,7 @@ from statewright.errors import InvalidConfig
 from statewright.graph import Command
 from statewright.models import Usage
 from statewright.runtime import CallOptions, CompiledGraph
-from statewright.runtime.concurrency.worker_threads import call_in_thread
+from statewright.runtime.concurrency.thread_calls import call_in_thread
 from statewright.runtime.lifecycle.unfinished import load_unfinished_calls
 from statewright.store import Store
 

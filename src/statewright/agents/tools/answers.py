@@ -9,7 +9,7 @@ from typing import Any, Final, Self, cast
 from statewright.errors import ToolError
 from statewright.models.conversation.files import audio_part, image_part, omission_note
 from statewright.runtime.concurrency.private_loop import run_on_private_loop
-from statewright.runtime.concurrency.worker_threads import call_in_thread
+from statewright.runtime.concurrency.thread_calls import call_in_thread
 
 
 def as_text(value: Any) -> str:

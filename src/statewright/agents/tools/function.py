@@ -19,7 +19,7 @@ from statewright.data.json_schema import UnusableSchema
 from statewright.errors import ToolError
 from statewright.graph import is_coroutine_function
 from statewright.runtime.concurrency.private_loop import run_on_private_loop
-from statewright.runtime.concurrency.worker_threads import call_in_thread
+from statewright.runtime.concurrency.thread_calls import call_in_thread
 
 
 class _CallableTool:

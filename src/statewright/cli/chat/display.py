@@ -14,7 +14,8 @@ from typing import IO, Any, Final
 from statewright.cli.chat.pieces import OutputPiece, OutputSequencer
 from statewright.cli.console.printing import pluralize, printable_for
 from statewright.models import Usage
-from statewright.text import printable, shorten
+from statewright.terminal_text import printable
+from statewright.text import shorten
 
 DIM, RED, BOLD, BLUE = "2", "31", "1", "34"
 """ANSI codes of text styles."""

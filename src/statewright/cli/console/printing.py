@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import IO
 
-from statewright.text import printable
+from statewright.terminal_text import printable
 
 
 def say(text: object = "", *, file: IO[str] | None = None, flush: bool = False) -> None:

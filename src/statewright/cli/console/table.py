@@ -20,7 +20,7 @@ from rich.text import Text
 
 from statewright.cli.console.printing import say
 from statewright.cli.console.values import to_json
-from statewright.text import printable
+from statewright.terminal_text import printable
 
 T = TypeVar("T")
 

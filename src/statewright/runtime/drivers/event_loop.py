@@ -29,7 +29,8 @@ from statewright.runtime.concurrency.asyncio_executor import DEFAULT_IN_FLIGHT, 
 from statewright.runtime.concurrency.control import RunControl
 from statewright.runtime.concurrency.executors import InlineExecutor, ThreadExecutor
 from statewright.runtime.concurrency.superstep import Superstep
-from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, begin_in_thread, call_in_thread, workers
+from statewright.runtime.concurrency.thread_calls import begin_in_thread, call_in_thread
+from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, workers
 from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, RunGenerator, RunTasks, Save, SaveCallers, Stamp
 from statewright.runtime.core.events import emit_run_aborted
 from statewright.runtime.core.partial_results import save_failure

@@ -6,13 +6,15 @@ a subgraph without services of its own uses those of its caller.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from statewright.cache import Cache
 from statewright.clock import Clock
 from statewright.graph import Budget, RunStarter
 from statewright.runtime.config import Durability, OnBusy, OnUnfinished
-from statewright.store import Store
+
+if TYPE_CHECKING:
+    from statewright.store import Store
 
 
 class RunConfig(NamedTuple):

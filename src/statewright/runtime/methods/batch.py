@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from typing import Any, cast
 
 from statewright.errors import InvalidConfig, NodeFailed
@@ -24,6 +24,8 @@ def run_concurrently(run_one: Callable[[int], Any], count: int, limit: int | Non
     """
     if not count:
         return []
+    from concurrent.futures import ThreadPoolExecutor  # few programs need it
+
     pool = ThreadPoolExecutor(min(limit or DEFAULT_THREADS, count), thread_name_prefix="statewright-batch")
     has_failed = False
 

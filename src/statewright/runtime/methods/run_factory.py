@@ -56,11 +56,11 @@ from statewright.runtime.options import Config, Names
 from statewright.runtime.streaming.modes import StreamFormatter, checked_modes
 from statewright.runtime.tasks.scope import Scope, current_scope
 from statewright.state import UnknownKeys
-from statewright.store import Store
 
 if TYPE_CHECKING:
     from statewright.executors.port import Executor
     from statewright.runtime.tasks.remote_node import RemoteNode
+    from statewright.store import Store
 
 
 class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):

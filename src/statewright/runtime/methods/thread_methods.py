@@ -279,6 +279,6 @@ def _change_thread(
 
 async def run_in_thread(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Call a blocking function on a worker thread, and await its result."""
-    from statewright.runtime.concurrency.worker_threads import call_in_thread  # loads asyncio
+    from statewright.runtime.concurrency.thread_calls import call_in_thread  # loads asyncio
 
     return await call_in_thread(function, *args, **kwargs)

@@ -26,7 +26,7 @@ from statewright.checkpoint import Checkpoint, Interrupt, Task, TaskResult
 from statewright.errors import InvalidConfig, suggestion
 from statewright.events import Event, EventKind
 from statewright.graph import Node
-from statewright.langchain import is_langchain_message
+from statewright.langchain_forms import is_langchain_message
 from statewright.messages import Message
 from statewright.runtime.core.commit import error_text
 from statewright.runtime.core.events import warn_hidden_messages

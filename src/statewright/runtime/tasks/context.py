@@ -8,7 +8,7 @@ has no effect.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from statewright.channels import copy_container
 from statewright.checkpoint import Interrupt, check_value
@@ -22,7 +22,9 @@ from statewright.runtime.tasks.interrupt import wait_for
 from statewright.runtime.tasks.journal import perform_step
 from statewright.runtime.tasks.liveness import check_may_start
 from statewright.runtime.tasks.scope import Scope, current_scope, enclosing_task_ids
-from statewright.store import Store
+
+if TYPE_CHECKING:
+    from statewright.store import Store
 
 
 class StateView(Mapping[str, Any]):

@@ -10,7 +10,7 @@ from typing import Any
 from statewright.channels import CONTAINERS
 from statewright.checkpoint import NO_ARG, Checkpoint, Task, TaskResult
 from statewright.errors import NodeCancelledError
-from statewright.runtime.concurrency.worker_threads import begin_in_thread
+from statewright.runtime.concurrency.thread_calls import begin_in_thread
 from statewright.runtime.core.program import NodeProgram
 from statewright.runtime.invocation.outcome import Outcome
 from statewright.runtime.tasks.execute import (

@@ -5,7 +5,6 @@ All runs of a compiled graph share the limits of a node, and all nodes with the 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -61,7 +60,9 @@ class NodePolicies:
         policy = next((policy for policy in self.retries if policy.matches(outcome)), None)
         if policy is None or number >= policy.max_attempts:
             return None
-        return max(policy.delay(number, random.random()), _retry_after(outcome))
+        from random import random  # slow to import, and few programs retry
+
+        return max(policy.delay(number, random()), _retry_after(outcome))
 
 
 LONGEST_RETRY_AFTER: Final = 3600.0

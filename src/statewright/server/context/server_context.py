@@ -16,7 +16,7 @@ from statewright.async_futures import aresolve
 from statewright.errors import StatewrightError
 from statewright.ids import new_run_id
 from statewright.runs import Delete, Insert, Ledger, Worker, where
-from statewright.runtime.concurrency.worker_threads import call_in_thread
+from statewright.runtime.concurrency.thread_calls import call_in_thread
 from statewright.server.context.shared_call import SharedCall
 from statewright.server.settings import ServerSettings
 from statewright.server.streaming.event_cache import EventCache

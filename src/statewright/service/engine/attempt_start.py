@@ -23,7 +23,7 @@ from statewright.errors import LeaseLost, RecordConflict
 from statewright.graph import Command
 from statewright.runs import Advance, Condition, Order, Run, RunStatus, Signal, StepRun, Update, Wait, where
 from statewright.runtime import CompiledGraph
-from statewright.runtime.concurrency.worker_threads import call_in_thread
+from statewright.runtime.concurrency.thread_calls import call_in_thread
 from statewright.service.context.records import UNFINISHED_STEPS, guard_claim, load_if_claimed, release_values
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.progress import Progress

@@ -21,7 +21,7 @@ from statewright.errors import (
 )
 from statewright.runs import ApiKey, Condition, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
-from statewright.runtime.concurrency.worker_threads import call_in_thread
+from statewright.runtime.concurrency.thread_calls import call_in_thread
 from statewright.service.access.approval_permission import check_thread_change
 from statewright.service.context.records import NEWEST_FIRST, find_first
 from statewright.service.context.service_context import Operations

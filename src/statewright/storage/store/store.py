@@ -14,11 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from statewright.async_futures import await_future
 from statewright.clock import Clock, Duration, as_seconds, microseconds
 from statewright.errors import SerdeError
 from statewright.page import cut_page
-from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.storage.database import Backend, Connection, D, Database
 from statewright.storage.store.items import Items, VectorSearch, item_key_of
 from statewright.store import (
@@ -188,6 +186,9 @@ class DatabaseStore(Backend[D], ConfiguredStore):
     # -- for coroutines, without blocking the event loop
 
     async def abatch(self, operations: Iterable[Operation]) -> list[Any]:
+        from statewright.async_futures import await_future  # loads asyncio
+        from statewright.runtime.concurrency.thread_calls import call_in_thread
+
         batch = self._plan(operations)
         if batch.texts:
             await call_in_thread(batch.embed)

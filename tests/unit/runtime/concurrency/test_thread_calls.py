@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from statewright.runtime.concurrency.worker_threads import call_in_thread
+from statewright.runtime.concurrency.thread_calls import call_in_thread
 
 TIMEOUT = 600.0
 CURRENT: contextvars.ContextVar[str] = contextvars.ContextVar("current", default="none")

@@ -30,7 +30,7 @@ from statewright.graph import Command, Send, is_coroutine_function
 from statewright.langchain import from_langchain, is_langchain_message, to_langchain
 from statewright.messages import Message, ToolResult
 from statewright.models.coerce import is_instance_of
-from statewright.runtime.concurrency.worker_threads import call_in_thread
+from statewright.runtime.concurrency.thread_calls import call_in_thread
 
 _PRESERVED_CLASSES: Final = (Command, Message, ToolResult)
 """The classes of answers that LangChain must not convert."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from statewright.agents import ToolContext, call_tool
-from statewright.runtime.concurrency.worker_threads import call_in_thread
+from statewright.runtime.concurrency.thread_calls import call_in_thread
 from statewright.workflow.states.language.model import McpServer as DeclaredServer
 from statewright.workflow.states.mcp.resolve import ResolvedServer, ServerResolver
 

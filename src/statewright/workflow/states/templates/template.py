@@ -199,7 +199,7 @@ async def render_off_loop(render: Callable[[int], T]) -> T:
     try:
         return render(QUICK_WORK)
     except WorkLimitExceeded:
-        from statewright.runtime.concurrency.worker_threads import call_in_thread
+        from statewright.runtime.concurrency.thread_calls import call_in_thread
 
         return await cast("Awaitable[T]", call_in_thread(render, WORK_LIMIT))
 

@@ -24,7 +24,7 @@ from urllib.parse import quote
 from statewright.agents import Credentials, HttpError, ToolContext
 from statewright.errors import ToolError
 from statewright.http import CertificateError, HttpRequest, Url, retry_after, send
-from statewright.runtime.concurrency.worker_threads import call_in_thread
+from statewright.runtime.concurrency.thread_calls import call_in_thread
 from statewright.workflow.states.tools.guard import Guard, read_url
 from statewright.workflow.states.tools.integrations import base_url, check_origin
 

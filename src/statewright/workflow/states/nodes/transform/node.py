@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
 from statewright.errors import ExpressionError, InvalidUpdateError, RoutingError, StatewrightError, suggestion
-from statewright.runtime.concurrency.worker_threads import call_in_thread
+from statewright.runtime.concurrency.thread_calls import call_in_thread
 from statewright.workflow.states.expressions.output import parse_json_text, parse_output
 from statewright.workflow.states.expressions.paths import MISSING, follow_path, parse_path
 from statewright.workflow.states.handlers import Call, Outcome
