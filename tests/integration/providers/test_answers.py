@@ -85,7 +85,7 @@ def test_tool_results_are_sent_with_the_ids_of_their_calls(ask: ModelCaller) -> 
             for p in body["contents"][2]["parts"]
         ],
     }[ask.provider](ask.sent)
-    assert [identity for identity, _ in sent_results] == ["x1", "x2"]
+    assert [call_id for call_id, _ in sent_results] == ["x1", "x2"]
     assert "three" in sent_results[0][1]
     assert "broken" in sent_results[1][1]
     if ask.provider == "anthropic":

@@ -247,7 +247,7 @@ def test_a_file_of_another_program_is_refused_and_not_changed(
     with pytest.raises(StorageUnavailable, match=f"belongs to another program.*{message}.*Nothing was changed"):
         SqliteDatabase(path)
     assert path.read_bytes() == content
-    assert [one.name for one in path.parent.iterdir()] == ["runs.db"]
+    assert [file.name for file in path.parent.iterdir()] == ["runs.db"]
 
 
 @pytest.mark.parametrize(
