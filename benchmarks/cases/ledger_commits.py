@@ -149,7 +149,7 @@ def _newest(connection: Any, table: str, column: str) -> dict[str, Any]:
 
 def _insert(table: str, row: dict[str, Any]) -> Sql:
     placeholders = ", ".join(["%s"] * len(row))
-    return f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", list(row.values())
+    return f"INSERT INTO {table} ({', '.join(row)}) VALUES ({placeholders})", list(row.values())
 
 
 def pipelined_by_psycopg() -> Callable[[], object]:

@@ -51,7 +51,7 @@ class Lease(NamedTuple):
     thread have the same epoch, only a holder with a valid lease can have written in between."""
     until: datetime
     wanted: str | None = None
-    """What another run has asked the owner to do: `interrupt` or `rollback`; None if nothing."""
+    """The request of another run to the owner: `interrupt` or `rollback`; None if there is none."""
 
     def has_lapsed(self, now: datetime) -> bool:
         """Return whether another run may claim the thread, because the lease has expired or its holder has ended."""

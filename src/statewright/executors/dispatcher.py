@@ -9,7 +9,7 @@ chunk is sent again as two halves. A call that kills its worker is alone after a
 WorkerDied when its resubmissions are used up; every other call succeeds. A call may therefore be executed more than
 once, as after any crash.
 
-*Cancellation.* Calls that were not sent are dropped. A chunk in flight is cancelled once none of its calls is wanted;
+*Cancellation.* Calls that were not sent are dropped. A chunk in flight is cancelled once none of its calls is needed;
 its worker is killed. If some of its calls have to be stopped and others not, those others are sent again.
 
 *Threads.* Nothing here takes a lock: all methods are called on one thread, the home of the dispatcher. Executors
@@ -49,7 +49,7 @@ class RemoteItem:
         self.is_separate = False
         """True if it is pickled without the other calls of its chunk, because these could not be restored together."""
         self.losses = 0
-        """How often a worker has died with this call alone."""
+        """The number of workers that have died with this call alone."""
         self.chunk: Chunk | None = None
         """The chunk in which it was sent, while that is in flight."""
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 POLL_SECONDS: Final = 1.0
-"""How often to look, if nothing tells the exit of a process."""
+"""The polling interval if the exit of a process is not reported."""
 
 
 def open_exit(pid: int) -> int | None:

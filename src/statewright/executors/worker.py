@@ -1,4 +1,4 @@
-"""What a worker does with a chunk: call a function for each of its items, and return the replies as bytes.
+"""The execution of a chunk in a worker: call a function for each of its items, and return the replies as bytes.
 
 The function is called as `function(item, effects)`. It appends to `effects` what else it has done, which the caller
 performs: values for a stream, amounts to count against a budget. The effects of a call that raises are returned too.

@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Ring(StrEnum):
-    """What other processes should look for."""
+    """The kinds of changes that other processes are notified of."""
 
     DUE = "due"
     """Runs that may be claimed."""

@@ -23,7 +23,8 @@ _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:|sqlite:")
 _POSTGRES_ADDRESS: Final = re.compile(
     r"postgres[a-z0-9+]*:|(?=\w+\s*=).*\b(?:host|hostaddr|dbname|user|password)\s*=", re.IGNORECASE | re.DOTALL
 )
-"""What is no path but was meant as an address of Postgres: something like a URL, or a connection string of libpq."""
+"""Matches text that was meant as the address of a Postgres server, not as a path: like a URL, or a libpq connection
+string."""
 _BAD_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _OWN: Final = ("schema", "prepare", "replica")
 _ADDRESS: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?")

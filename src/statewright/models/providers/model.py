@@ -12,9 +12,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from statewright.data.mappings import without_none
 from statewright.errors import ModelError
 from statewright.extras import missing_library
-from statewright.models.adapters.conversion import is_wrapped, unwrapped, without_none
+from statewright.models.adapters.conversion import is_wrapped, unwrapped
 from statewright.models.conversation.prepare import check_request
 from statewright.models.guard import check_calls_allowed
 from statewright.models.model import ModelEvent, ModelRequest, ModelResponse, ResponseFinished, TextDelta

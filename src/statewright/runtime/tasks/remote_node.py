@@ -131,7 +131,7 @@ def perform_effects(scope: Scope, effects: Sequence[Effect]) -> None:
 
 
 class Shipment:
-    """What is sent to the workers of an executor once for all nodes of a superstep."""
+    """Data that is sent to the workers of an executor once for all nodes of a superstep."""
 
     __slots__ = ("_calls", "_checkpoint", "_executor", "_fields", "_run", "functions")
 

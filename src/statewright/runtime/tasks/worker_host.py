@@ -22,7 +22,7 @@ from statewright.graph import ExecutionInfo, StreamWriter
 from statewright.store import Store
 
 Effect = tuple[Any, ...]
-"""What a node has done besides returning a result: ("custom", value) for a value that it has streamed, ("message",
+"""A side effect of a node: ("custom", value) for a value that it has streamed, ("message",
 message), ("spend", tokens, cost), or ("record", kind, data) for an event of the log. Plain tuples, because they are
 pickled with each result. `remote_node.perform_effects` performs them."""
 

@@ -126,8 +126,8 @@ def _check_is_idle(connection: Connection, source: Database) -> None:
     if source.has_tables("ledger"):
         workers = [
             name
-            for name, place, pid, started in connection.execute(sql["workers"])
-            if not is_process_gone(place, pid, started)
+            for name, host, pid, started in connection.execute(sql["workers"])
+            if not is_process_gone(host, pid, started)
         ]
     if held or workers:
         names = ", ".join(map(repr, held[:_MAX_NAMED])) + (" and others" if len(held) > _MAX_NAMED else "")

@@ -71,7 +71,7 @@ class _Group(NamedTuple):
 
 
 _FEW_LIMITS: Final = 10
-"""How many workspaces, and how many keys, with held runs a claim considers."""
+"""The number of workspaces, and of keys, with held runs that a claim considers."""
 _MANY_LIMITS: Final = 1000
 """The same if it finds too few runs."""
 _BEFORE_ALL: Final = _Group("", "", -(2**63), 0)

@@ -76,9 +76,9 @@ def _connect_to_host(conninfo: bytes, timeout: float) -> pq.abc.PGconn:
         poll.register(connection.socket, event)
         remaining = deadline - time.monotonic()
         if remaining <= 0 or not poll.poll(remaining * 1000):
-            place = f"{connection.host.decode()}:{connection.port.decode()}"
+            address = f"{connection.host.decode()}:{connection.port.decode()}"
             connection.finish()
-            raise ConnectionFailed(f"the server at {place} did not answer within {timeout:g} seconds")
+            raise ConnectionFailed(f"the server at {address} did not answer within {timeout:g} seconds")
     message = connection.get_error_message().strip()
     connection.finish()
     raise ConnectionFailed(message)

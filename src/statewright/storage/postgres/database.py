@@ -330,7 +330,7 @@ class PostgresDatabase(GroupCommitDatabase):
 
 
 class _Address(NamedTuple):
-    """What the arguments and the parameters of a URL say about a database."""
+    """The settings of a connection, from the arguments and from the parameters of the URL."""
 
     conninfo: ConnInfo
     schema: str | None

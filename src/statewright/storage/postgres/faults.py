@@ -49,7 +49,7 @@ _REMEDIES: Final = {
     "53200": "Write less at once, or raise max_locks_per_transaction of the server.",
     "53300": "Raise max_connections of the server, lower `readers`, or use a pooler such as pgbouncer.",
 }
-"""What the user can do about an error, by SQLSTATE."""
+"""Advice to the user, by SQLSTATE."""
 _NO_CONNECTION_FREE: Final = ("too many clients", "remaining connection slots", "too many connections", "no more conn")
 """Parts of messages of servers and poolers that refuse a connection, for which libpq reports no SQLSTATE."""
 

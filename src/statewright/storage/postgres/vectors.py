@@ -44,7 +44,7 @@ _MARGIN: Final = 1e-5
 _HNSW_VERSION: Final = (0, 8)
 """The first version whose index scans continue until enough rows meet the other conditions of a search."""
 _NAMES: Final = re.compile("DIMS|TABLES|PGVECTOR")
-"""What the statements leave open."""
+"""Placeholders in the statements for parts that are not parameters."""
 _FIRST_COUNT: Final = 64
 _GROWTH: Final = 4
 logger = logging.getLogger(__name__)

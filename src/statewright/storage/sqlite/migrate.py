@@ -60,7 +60,7 @@ def prepare(connection: sqlite3.Connection, path: Path, encryptor: Encryptor) ->
 
 
 class _Header(NamedTuple):
-    """What identifies a file: the id of the application, the format, and the names of the tables."""
+    """The identification of a file: the id of the application, the format, and the names of the tables."""
 
     application: int
     format: int

@@ -81,7 +81,7 @@ def check_calls_and_results(sent: Sequence[Message]) -> None:
         if message.tool_calls:
             open_calls[id(message)] = {call.id for call in message.tool_calls}
         if message.role == "tool":
-            assert message.tool_call_id in unanswered, f"the result {one.text!r} has no call"
+            assert message.tool_call_id in unanswered, f"the result {message.text!r} has no call"
             open_calls[id(unanswered[message.tool_call_id])].discard(message.tool_call_id)
     assert not any(open_calls.values()), "a call has no result"
 

@@ -19,7 +19,7 @@ _OWN_OPTIONS: Final = {"cpu": "--num-cpus", "gpu": "--num-gpus"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """What Ray reserves for each worker."""
+    """The resources that Ray reserves for each worker."""
 
     num_cpus: float = 1.0
     num_gpus: float = 0.0
@@ -113,11 +113,11 @@ class FleetOptions:
 
     def check_unused(self) -> None:
         """Raise UsageError if an option was given that has no meaning without `--ray`."""
-        given = [f"--{field.name.replace('_', '-')}" for field in fields(self) if getattr(self, field.name) is not None]
-        if given:
+        flags = [f"--{field.name.replace('_', '-')}" for field in fields(self) if getattr(self, field.name) is not None]
+        if flags:
             raise UsageError(
-                f"{', '.join(given)}: only a fleet has {'this option' if len(given) == 1 else 'these options'}. Add "
-                f"--ray ADDRESS, or remove {'it' if len(given) == 1 else 'them'}."
+                f"{', '.join(flags)}: only a fleet has {'this option' if len(flags) == 1 else 'these options'}. Add "
+                f"--ray ADDRESS, or remove {'it' if len(flags) == 1 else 'them'}."
             )
 
     def scaling_policy(self, capacity: int) -> ScalingPolicy:

@@ -1,4 +1,4 @@
-"""How many workers a fleet should have: a pure function of the queue, the fleet and the time.
+"""The size that a fleet should have: a pure function of the queue, the fleet and the time.
 
 *The problem.* Neither number of a queue says by itself that workers are missing. Its depth is large for a moment
 whenever many runs start at once, and one worker may be done with them in a second. The age of its oldest run grows

@@ -25,6 +25,7 @@ from statewright.cli.workers.fleet.fleet import Fleet, Member, MemberState
 from statewright.cli.workers.fleet.restarts import RestartBackoff
 from statewright.cli.workers.fleet.scaling import ScalingPolicy, SizePlan, plan_size
 from statewright.clock import Clock
+from statewright.data.mappings import without_none
 from statewright.errors import StatewrightError
 from statewright.runs import Ledger
 from statewright.service.operations.workers import request_drain
@@ -124,9 +125,9 @@ class Supervisor:
         now = self._clock.monotonic()
         lost: list[Member] = []
         for member in self._fleet.poll():
-            known = self._members.get(member.id)
+            previous = self._members.get(member.id)
             self._members[member.id] = member
-            if member.state is MemberState.WORKING and (known is None or known.state is not MemberState.WORKING):
+            if member.state is MemberState.WORKING and (previous is None or previous.state is not MemberState.WORKING):
                 self._has_worked = True
                 logger.info("A worker of the fleet has started.", extra=_fields_of(member))
             elif member.state is MemberState.ENDED:
@@ -274,7 +275,7 @@ def _fields_of(member: Member) -> dict[str, Any]:
         "pid": member.pid,
         "reason": member.loss,
     }
-    return {name: value for name, value in fields.items() if value is not None}
+    return without_none(fields)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
