@@ -122,9 +122,7 @@ def _pickle(value: Any, error: PackedError | None, effects: list[Any], dumps: Du
         try:
             pickled.append(dumps(effect))
         except Exception as failure:
-            error = error or pack_error(
-                pickling_error(f"What the call has reported, {_short(effect)},", failure), dumps
-            )
+            error = error or pack_error(pickling_error(f"The effect {_short(effect)} of the call", failure), dumps)
     return Reply(data if error is None else None, error, tuple(pickled))
 
 

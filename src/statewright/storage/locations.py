@@ -43,11 +43,11 @@ class PostgresUrl:
     """False if no prepared statements may be used."""
     replica_url: str | None = field(repr=False)
     """The URL of the replica for libpq; None if there is none."""
-    shown: str = field(compare=False)
+    public_url: str = field(compare=False)
     has_password: bool = field(compare=False)
 
     def __str__(self) -> str:
-        return self.shown
+        return self.public_url
 
 
 Location: TypeAlias = Path | PostgresUrl
@@ -149,9 +149,9 @@ def parse_postgres_url(url: str) -> PostgresUrl:
     own = {unquote(name): unquote(value) for name, value in parameters if unquote(name) in _OWN}
     others = [(name, value) for name, value in parameters if unquote(name) not in own]
     public = [(name, value) for name, value in others if not is_secret_name(unquote(name))]
-    shown_options = [(name, quote(value)) for name, value in own.items()]
+    public_options = [(name, quote(value)) for name, value in own.items()]
     name = user.partition(":")[0]
-    shown = f"{scheme}://{name}{'@' if name else ''}{address}{_query([*public, *shown_options])}"
+    public_url = f"{scheme}://{name}{'@' if name else ''}{address}{_query([*public, *public_options])}"
     replica = _checked_replica(own.get("replica"))
     path = address[len(address.partition("/")[0]) :]
     elsewhere = [(name, value) for name, value in others if unquote(name) not in ("host", "hostaddr", "port")]
@@ -160,7 +160,7 @@ def parse_postgres_url(url: str) -> PostgresUrl:
         replica_url=f"{scheme}://{user}{at}{replica}{path}{_query(elsewhere)}" if replica is not None else None,
         schema=checked_schema(own.get("schema")),
         prepare=_checked_flag("prepare", own.get("prepare", "true")),
-        shown=shown,
+        public_url=public_url,
         has_password=":" in user or public != others,
     )
 

@@ -284,7 +284,7 @@ def test_an_effect_that_cannot_arrive_is_an_error_and_the_others_are_performed(k
     value, error, effects = fan.results[1]
     assert (value, effects) == (None, ["spent 1", "spent 2"])
     assert isinstance(error, RemoteCallError)
-    assert "has reported" in str(error)
+    assert "effect of" in str(error)
     assert (fan.results[0][0], fan.results[2][0]) == (1, 9)
 
 

@@ -85,7 +85,7 @@ def test_after_its_schema_was_removed_a_database_uses_no_tables_of_the_schema_pu
         head = resolve(saver.commit(commit_after(None)))
         execute(url, "SET client_min_messages TO warning", "DROP SCHEMA removed CASCADE")
         for action in (lambda: saver.commit(commit_after(head)), lambda: saver.load("thread"), saver.threads):
-            with pytest.raises(StorageUnavailable, match="The schema was removed while it was open"):
+            with pytest.raises(StorageUnavailable, match="The schema was dropped while it was open"):
                 resolve(action())
         assert list(resolve(PostgresSaver(public).threads())) == []
 

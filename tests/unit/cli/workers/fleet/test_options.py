@@ -38,7 +38,7 @@ def test_options_of_a_fleet_are_refused_without_a_cluster(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "--ray needs --max N, the greatest number of workers."),
+        ([], "--ray needs --max N, the maximum number of workers."),
         (["--min", 4, "--max", 3], "--min is 4, which is more than --max 3."),
         (["--max", 3, "--target-age", 0], "--target-age is 0. Give a number of seconds above 0."),
         (["--max", 3, "--idle", "nan"], "--idle is nan. Give a number of seconds above 0."),
