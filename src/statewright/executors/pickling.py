@@ -2,7 +2,7 @@
 
 Functions and classes are pickled by name: the worker imports them. That is fast, and the worker runs exactly the code
 of the module. What has no importable name (lambdas, local functions, definitions of a notebook) needs cloudpickle,
-which is used if it is installed; it is no dependency, because programs whose nodes are in modules do not need it.
+which is used if it is installed; it is not a dependency, because programs whose nodes are in modules do not need it.
 """
 
 from __future__ import annotations

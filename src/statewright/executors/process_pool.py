@@ -1,8 +1,8 @@
 """A pool of processes on this machine, for nodes that are busy with the processor.
 
 `concurrent.futures.ProcessPoolExecutor` does not fit: it cannot stop a call that is being executed, all its calls fail
-when one worker dies, and nothing tells which. Here a chunk is assigned to one worker, so a death concerns that chunk
-only, and a worker can be killed to stop its call.
+when one worker dies, and nothing shows which call killed it. Here a chunk is assigned to one worker, so only that chunk
+is affected by a death, and a worker can be killed to stop its call.
 
 Workers are started by *spawn*, on every system. A fork would copy the locks of all threads in whatever state they are,
 and Statewright runs threads. So the main module of a program must be importable without running the program again, as

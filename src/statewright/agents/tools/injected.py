@@ -200,7 +200,7 @@ def injected_sources(
     """Return the sources of a tool's injected parameters, by parameter name.
 
     With `by_name=False`, parameters are not injected because of their names. Raises ToolError for a parameter without a
-    default whose only marker is LangChain's InjectedToolArg, which does not tell what to inject.
+    default whose only marker is LangChain's InjectedToolArg, which does not say what to inject.
     """
     sources = {parameter.name: _injected_source(tool, parameter, by_name) for parameter in parameters}
     return without_none(sources)

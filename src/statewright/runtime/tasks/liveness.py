@@ -265,7 +265,7 @@ def _lost_thread_error(scope: CallingTask, name: str, root: Run) -> RunCancelled
 
 
 def _refusal(scope: CallingTask, reason: str, run: Run) -> RunCancelled:
-    """Return the error that tells a task that its run is over, and record it as a refusal."""
+    """Return the error for a task whose run is over, and record it as a refusal."""
     error = RunCancelled(reason)
     note_refusal(scope, error, run)
     return error

@@ -1,4 +1,4 @@
-"""Nodes that run in other processes: what is sent to a worker, and what happens with its reply.
+"""Nodes that run in other processes: the data sent to a worker, and the handling of its reply.
 
 To the rest of the runtime such a node looks like a coroutine function: retries, timeouts, caches, limits and error
 handlers work around the call, in the process of the run. Only the call itself happens elsewhere. `node_call.NodeCall`
@@ -117,7 +117,7 @@ class RemoteNode:
 
 
 def perform_effects(scope: Scope, effects: Sequence[Effect]) -> None:
-    """Perform what a node has done in its worker besides returning a result, in the same order: see `Effect`."""
+    """Perform the side effects that a node had in its worker, in the same order: see `Effect`."""
     host = RuntimeHost(scope)
     for kind, *args in effects:
         if kind == "custom":

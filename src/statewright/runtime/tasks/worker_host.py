@@ -41,7 +41,7 @@ class SuperstepData:
     has_listener: bool
     """True if a stream or an instrument receives events, so that stream writes have an effect."""
     shows_messages: bool
-    """True if somebody receives messages while they are written: the stream mode `messages`."""
+    """True if the stream mode `messages` has a reader, so that messages are worth streaming."""
     is_recorded: bool
     """True if there is a log or a listener for durable events."""
     remaining_steps: int
@@ -88,7 +88,7 @@ class WorkerHost:
 
     @property
     def cancel_requested(self) -> bool:
-        return False  # a call is not asked to stop: if nobody needs it any more, its process is killed
+        return False  # a call is not asked to stop: if its result is no longer needed, its process is killed
 
     @property
     def clock(self) -> Clock:

@@ -118,7 +118,7 @@ class _Poll:
                 await self._poll_once()
             except StatewrightError as error:  # the next poll may succeed
                 logger.debug("Followed runs could not be polled: %s", error)
-            # Where other processes change runs all the time, polls take a tenth of the time at most.
+            # If other processes change runs all the time, polls take at most a tenth of the time.
             pause = min(self._interval, 9 * (loop.time() - begin))
 
     async def _poll_once(self) -> None:

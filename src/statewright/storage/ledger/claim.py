@@ -11,7 +11,7 @@ the run leaves the index of due runs. Triggers of the database release it when t
 run of its workspace or key does, so that no statement can forget that. A run that was released in vain is held back by
 the next claim that finds it.
 
-A limit can also be raised, and the run that is released may be one that no worker can claim: nobody serves its queue,
+A limit can also be raised, and the run that is released may be one that no worker can claim: none serves its queue,
 or the queue has no token. So claims also consider held runs whose workspace or key is not full, as if nothing held them
 back. Each claim looks at a few workspaces and keys, beginning after those of the claim before it, so that none is
 passed over for ever. A claim that finds too few runs looks at many.

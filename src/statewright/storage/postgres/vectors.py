@@ -97,7 +97,7 @@ class PgVectors:
     # -- tables
 
     def prepare(self) -> str | None:
-        """Create what is missing. Return the reason if the extension cannot be used. Raises StorageError."""
+        """Create missing tables and indexes. Return the reason if the extension cannot be used. Raises StorageError."""
         extension, tables, is_creatable = self._database.query(self._schemas)
         if extension is None:
             if not is_creatable:

@@ -17,7 +17,7 @@ async def read_demand(
 ) -> Demand:
     """Return the demand for workers that serve some queues, or all (None).
 
-    `worker_ids` are the ids of the fleet's workers that are at work. Runs beyond the `max_running` of their queue are
+    `worker_ids` are the ids of the fleet's running workers. Runs beyond the `max_running` of their queue are
     left out, since no worker could claim them.
     """
 
