@@ -33,7 +33,7 @@ GATED = ("load", "commit", "save_results", "renew", "lease", "find", "get", "wri
 
 class State(TypedDict, total=False):
     kind: str
-    """Whether the first node asks a question: `asking`, or `plain`."""
+    """`asking` if the first node asks a question, else `plain`."""
     log: Annotated[list[Any], operator.add]
 
 

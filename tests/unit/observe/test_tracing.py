@@ -505,8 +505,8 @@ def test_abandoned_runs_do_not_leak_memory(bench: Bench) -> None:
         parts = app.stream({}, stream_mode="tasks")
         next(parts)
         parts.close()
-    for known in (bench.tracing._runs, bench.tracing._supersteps, bench.tracing._attempts):
-        assert len(known) <= 20
+    for table in (bench.tracing._runs, bench.tracing._supersteps, bench.tracing._attempts):
+        assert len(table) <= 20
 
     def invoke_once() -> None:
         # Nodes of abandoned runs may end at any time, but not within this span.

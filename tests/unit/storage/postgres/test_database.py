@@ -236,7 +236,7 @@ def test_a_read_whose_session_ends_is_done_again() -> None:
     assert len(set(attempts)) == 2
 
 
-def test_two_processes_never_share_the_row_that_tells_what_was_committed() -> None:
+def test_two_processes_never_share_the_row_that_records_commits() -> None:
     url = new_schema_url("failed_over")
     insert = "INSERT INTO events (place, body) SELECT coalesce(max(place), 0) + 1, '' FROM events"
     with PostgresDatabase(url) as database, PostgresDatabase(url) as other:

@@ -198,7 +198,7 @@ def test_a_location_that_cannot_contain_a_file_is_refused(tmp_path: Path, locati
         SqliteDatabase(tmp_path / location)
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="only Linux has a folder that nobody may write to")
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="only Linux has a folder that cannot be written to")
 def test_a_folder_that_cannot_be_written_to_is_refused() -> None:
     with pytest.raises(StorageUnavailable, match="unable to open"):
         SqliteDatabase("/proc/runs.db")
