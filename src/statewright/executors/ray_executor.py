@@ -275,7 +275,7 @@ def _execute(key: str, function: bytes | None, payload: bytes, references: dict[
 
 
 def _dumps(value: Any) -> bytes:
-    """Return a value as bytes. What the main module of the program defines is pickled by value, as Ray does."""
+    """Return a value as bytes. Definitions in the main module of the program are pickled by value, as Ray does."""
     try:
         data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
         if b"__main__" not in data:

@@ -109,7 +109,7 @@ def _call_pickled(call: ItemFunction, data: bytes, dumps: Dumps) -> _Result:
 
 
 def _pickle(value: Any, error: PackedError | None, effects: list[Any], dumps: Dumps) -> Reply | bytes:
-    """Return a result as bytes. What cannot be pickled makes it an error, without loss of what can."""
+    """Return a result as bytes. If a part cannot be pickled, the result is an error, but the other effects are kept."""
     data, pickled = None, list[bytes]()
     if error is None:
         try:

@@ -323,7 +323,7 @@ class Run:
         self.open_calls: OpenCalls | None = None
         """The running calls of `@task` functions; None until there is a call."""
         self.running_steps: dict[JournalKey, Attempt] = {}
-        """For each running `runtime.step` of a task with policies: the attempt that has started the step last."""
+        """For each running `runtime.step` of a task with policies: the attempt that last started the step."""
         self.refusals: dict[TaskId, RunError] = {}
         """By task id: the error that a task received because the run is over. See `liveness.note_refusal`."""
 

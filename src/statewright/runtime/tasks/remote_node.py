@@ -4,7 +4,7 @@ To the rest of the runtime such a node looks like a coroutine function: retries,
 handlers work around the call, in the process of the run. Only the call itself happens elsewhere. `node_call.NodeCall`
 is the part that is pickled; everything here stays with the run.
 
-What a worker needs is sent as rarely as possible. The function of a node that asks for no services is sent once in the
+Data is sent to a worker as rarely as possible. The function of a node that asks for no services is sent once in the
 life of the program. With services, it is sent with the data of its superstep once per superstep (`Shipment`), and so
 are the fields of the state, each when a worker first looks at it.
 """

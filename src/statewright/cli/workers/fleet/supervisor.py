@@ -1,7 +1,7 @@
 """The supervisor of a fleet: starts, replaces, drains and kills workers until the fleet has the size that is planned.
 
-Each step looks at the workers and at the ledger, plans the size, and makes the fleet larger or smaller. What a step has
-begun, such as draining a worker, later steps watch to its end, so that no step waits. The supervisor stores nothing and
+Each step looks at the workers and at the ledger, plans the size, and makes the fleet larger or smaller. No step waits:
+an operation that it begins, such as draining a worker, is followed by later steps. The supervisor stores nothing and
 advances no run. If it dies, the workers are lost with it, and their runs are released as those of any lost worker.
 
 Workers drain by the request in their record of the ledger, as after `statewright workers drain`: the supervisor cannot
