@@ -47,7 +47,7 @@ class RunWatch:
     """Wakes the listeners to runs that have changed. Can be used from several event loops."""
 
     def __init__(self, ledger: Ledger, every: float = POLL_INTERVAL) -> None:
-        """Create a watch that polls `every` so many seconds."""
+        """Create a watch; `every` is the time between polls in seconds."""
         self._ledger = ledger
         self._interval = every
         self._polls: WeakKeyDictionary[asyncio.AbstractEventLoop, _Poll] = WeakKeyDictionary()

@@ -1,4 +1,4 @@
-"""Reading from the ledger how much work there is for a fleet."""
+"""The demand for workers of a fleet, read from the ledger."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def read_demand(
 
 
 def _claimable(report: QueueReport) -> int:
-    """Return how many of the due runs of a queue its limit of concurrent runs leaves to claim."""
+    """Return the number of due runs of a queue that can be claimed within its limit of concurrent runs."""
     if report.max_running is None:
         return report.depth
     return max(0, min(report.depth, report.max_running - report.claimed))
