@@ -45,7 +45,7 @@ def test_options_of_a_fleet_are_refused_without_a_cluster(
         (["--max", 3, "--resources", "tpu"], "--resources 'tpu' is not valid. Write NAME=AMOUNT"),
         (["--max", 3, "--runtime-env", "[]"], "--runtime-env is not a JSON object."),
         (["--max", 3, "--runtime-env", "{"], "--runtime-env '{' is not valid JSON"),
-        (["--max", 3, "--runtime-env", '{"working_dir": "."}'], "--runtime-env has working_dir"),
+        (["--max", 3, "--runtime-env", '{"working_dir": "."}'], "--runtime-env sets working_dir"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_starts(
