@@ -116,7 +116,7 @@ def new_schema_url(name: str) -> str:
 
 
 def empty_schema(database: PostgresDatabase) -> None:
-    """Delete all rows, and begin the numbers of rows anew."""
+    """Delete all rows, and restart the numbering of rows."""
     database.write(lambda connection: connection.execute(f"TRUNCATE {', '.join(TABLES)} RESTART IDENTITY CASCADE"))
 
 

@@ -23,7 +23,7 @@ class TcpProxy:
         self.watch_requests: Watch | None = None
         self.watch_responses: Watch | None = None
         self.tells_server = True
-        """Whether the server sees that a watch has cut a connection. Otherwise its end stays open."""
+        """True if the server sees that a watch has cut a connection. Otherwise its end stays open."""
         self.cuts = 0
         """How many connections were cut by a watch."""
         self._moving, self._responding = threading.Event(), threading.Event()

@@ -103,7 +103,7 @@ def longer_and_longer(seconds: float = 0.5) -> Iterator[float]:
         seconds *= 4
 
 
-def until(holds: Callable[[], object], seconds: float = 600.0) -> None:
+def wait_until(holds: Callable[[], object], seconds: float = 600.0) -> None:
     """Wait until another thread makes a condition true; fail after a time that only a hang takes."""
     end = time.monotonic() + seconds
     while not holds():

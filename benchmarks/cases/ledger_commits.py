@@ -114,14 +114,14 @@ def _unguarded(connection: Any) -> Iterator[list[Sql]]:
     def commits() -> Iterator[list[Sql]]:
         for number in itertools.count(1):
             name, key = f"plain-{number}", number.to_bytes(16, "big")
-            place = record["place"] + number
+            row_id = record["place"] + number
             yield [
                 (
                     "UPDATE lines SET head = %s, head_id = %s, records = records + 1, size = size + %s WHERE id = %s",
-                    [place & (1 << _LOG_BITS) - 1, key, size, line],
+                    [row_id & (1 << _LOG_BITS) - 1, key, size, line],
                 ),
                 ("UPDATE runs SET next = next + 1 WHERE id = %s", [record["run"]]),
-                _insert("records", {**record, "place": place, "id": key}),
+                _insert("records", {**record, "place": row_id, "id": key}),
                 (
                     "UPDATE workflow_runs SET version = version + 1, current_step = %s, updated_at = %s, "
                     "last_event = last_event + 2 WHERE id = %s",
@@ -148,8 +148,8 @@ def _newest(connection: Any, table: str, column: str) -> dict[str, Any]:
 
 
 def _insert(table: str, row: dict[str, Any]) -> Sql:
-    places = ", ".join(["%s"] * len(row))
-    return f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", list(row.values())
+    placeholders = ", ".join(["%s"] * len(row))
+    return f"INSERT INTO {table} ({', '.join(row)}) VALUES ({placeholders})", list(row.values())
 
 
 def pipelined_by_psycopg() -> Callable[[], object]:

@@ -18,8 +18,8 @@ from benchmarks.timing import per_await, per_call
 
 POOL = 10
 ROW_BYTES = 340
-"""What a superstep of the loop writes, without the headers of rows: 205 for its checkpoint with 100 bytes of state, and
-some 70 and 65 for the new versions of the rows of its branch and of its log."""
+"""The bytes that a superstep of the loop writes, without the headers of rows: 205 for its checkpoint with 100 bytes of
+state, and some 70 and 65 for the new versions of the rows of its branch and of its log."""
 
 
 def _connect() -> Any:

@@ -22,7 +22,7 @@ HOT_THREAD = "hot"
 
 @dataclass(kw_only=True)
 class Observations:
-    """What happened in a part of a simulation. Times are in seconds."""
+    """The events of a part of a simulation. Times are in seconds."""
 
     seconds: float = 0.0
     started: int = 0

@@ -83,7 +83,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a cost comes from."""
+    """The origin of a cost."""
 
     kind: str
     """One of `ORIGINS`."""

@@ -1,4 +1,4 @@
-"""What a simulation is given: the load, the processes and cores of a database, and the rules of the service."""
+"""The input of a simulation: the load, the processes and cores of a database, and the rules of the service."""
 
 from __future__ import annotations
 

@@ -24,22 +24,22 @@ CLIENTS = 8
 def measure_bell(database: Database) -> dict[str, float]:
     """Ring with one listener and with nine, and sweep as every process does when the bell rings."""
     opened = [database.open("bell") for _ in range(10)]
-    ringer, *listeners = [one.bell for one in opened]
+    ringer, *listeners = [context.bell for context in opened]
     delays: list[float] = []
     spent: dict[int, tuple[float, float]] = {}
     for count in (1, 9):
         for listener in listeners[: count if count == 1 else None]:
             listener.listen(_ignore)
         spent[count] = _ring(database, ringer, listeners[0], delays if count == 1 else [])
-    one, nine = spent[1], spent[9]
+    with_one, with_nine = spent[1], spent[9]
     for database_of_bell in opened:
         database_of_bell.close()
-    notified_own, notified = ((many - few) / 8 for many, few in zip(nine, one, strict=True))
+    notified_own, notified = ((many - few) / 8 for many, few in zip(with_nine, with_one, strict=True))
     sweep = asyncio.run(_sweep(database))
     return {
         "bell": statistics.median(delays) * MILLISECONDS,
         # The session that rings listens, too.
-        "notify_db_cpu": one[1] - 2 * notified,
+        "notify_db_cpu": with_one[1] - 2 * notified,
         "notified_cpu": notified_own,
         "notified_db_cpu": notified,
         "sweep_cpu": sweep[0],

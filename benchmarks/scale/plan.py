@@ -30,7 +30,7 @@ class Fleet:
     deployment: Deployment
     """That of one database."""
     utilisation: Mapping[str, float]
-    """What the utilisation law says of one of them, if the load is spread evenly."""
+    """The utilisation of one of them by the utilisation law, if the load is spread evenly."""
     in_flight: float
     """Runs that are advanced at once in one database, by Little's law."""
 

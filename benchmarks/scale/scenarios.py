@@ -45,7 +45,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all scenarios are given."""
+    """The settings that all scenarios share."""
 
     costs: Costs
     seed: int = 1
@@ -274,7 +274,7 @@ def skew(setting: Setting) -> Table:
 
 
 def failures(setting: Setting) -> Table:
-    """What happens after a loss: one database of a fleet, with runs of ten seconds."""
+    """The recovery after a loss: one database of a fleet, with runs of ten seconds."""
     load = replace(LONG, runs_per_second=50)
     deployment = Deployment(servers=2, workers=10)
     expected = load.runs_per_second * load.run_seconds

@@ -71,8 +71,8 @@ class Worker(Process):
             give_back()  # after a failure, the claim is repeated
             self.database.claim_count += 1
             picked.extend(self.database.pick(limit, self))
-            found = self.database.vary(self.costs.claimed_run_db_cpu) * len(picked)
-            return write.seconds + found
+            claim_seconds = self.database.vary(self.costs.claimed_run_db_cpu) * len(picked)
+            return write.seconds + claim_seconds
 
         def end(has_succeeded: bool) -> None:
             if not has_succeeded:

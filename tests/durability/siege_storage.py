@@ -20,7 +20,7 @@ PATIENCE: Final = 300.0
 
 
 class SiegeStorage(Protocol):
-    """What the servers of a siege share."""
+    """The storage that the servers of a siege share."""
 
     @property
     def location(self) -> str:

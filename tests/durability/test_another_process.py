@@ -172,7 +172,7 @@ class Builder:
 
 
 class Stop(NamedTuple):
-    """Where a stretch ends."""
+    """The end of a stretch."""
 
     method: str
     after: int
@@ -193,7 +193,7 @@ class Job:
     subject: GraphPlan | tuple[Stage, ...]
     stop: Stop
     reopens: bool = False
-    """Whether the child reopens the file."""
+    """True if the child reopens the file."""
 
 
 @dataclass

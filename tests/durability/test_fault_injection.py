@@ -66,7 +66,7 @@ class Faults:
         self.kind = kind
         self.at = at
         self.answers = answers
-        """Whether a saver raises in its future rather than immediately."""
+        """True if a saver raises in its future rather than immediately."""
         self.labels: list[str] = []
         self.struck: str | None = None
         self.cancel: Callable[[], object] = lambda: None

@@ -390,7 +390,7 @@ def test_a_full_disk_is_reported_and_nothing_is_written(server: Server, schema: 
 
 
 @pytest.mark.parametrize("wrong", [-HOUR, HOUR])
-def test_clocks_that_are_wrong_by_an_hour_give_nobody_a_thread_that_is_held(
+def test_clocks_that_are_wrong_by_an_hour_never_release_a_held_thread(
     server: Server, schema: str, wrong: timedelta
 ) -> None:
     databases = [

@@ -133,9 +133,9 @@ EXPECTED: Final[dict[str, Any]] = {
 
 @pytest.fixture(params=["memory", "sqlite"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunStorage]:
-    places = RunStorage(None if request.param == "memory" else tmp_path / "runs.db")
-    yield places
-    places.close()
+    run_storage = RunStorage(None if request.param == "memory" else tmp_path / "runs.db")
+    yield run_storage
+    run_storage.close()
 
 
 class Faulted:

@@ -28,33 +28,33 @@ def events(answer: Answer, model: str) -> Iterator[dict[str, Any]]:
 def _events(answer: Answer, model: str) -> Iterator[dict[str, Any]]:
     yield {"type": "response.created", "response": {**_head(model), "status": "in_progress", "output": []}}
     for index, item in enumerate(_items(answer)):
-        place = {"item_id": item["id"], "output_index": index}
+        position = {"item_id": item["id"], "output_index": index}
         yield {"type": "response.output_item.added", "output_index": index, "item": _empty(item)}
-        yield from _content(item, place)
+        yield from _content(item, position)
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
     whole = body(answer, model)
     yield {"type": f"response.{whole['status']}", "response": whole}
 
 
-def _content(item: dict[str, Any], place: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _content(item: dict[str, Any], position: dict[str, Any]) -> Iterator[dict[str, Any]]:
     match item["type"]:
         case "reasoning":
             text = item["summary"][0]["text"]
             part = {"type": "summary_text", "text": ""}
-            yield {"type": "response.reasoning_summary_part.added", **place, "summary_index": 0, "part": part}
-            yield {"type": "response.reasoning_summary_text.delta", **place, "summary_index": 0, "delta": text}
+            yield {"type": "response.reasoning_summary_part.added", **position, "summary_index": 0, "part": part}
+            yield {"type": "response.reasoning_summary_text.delta", **position, "summary_index": 0, "delta": text}
         case "function_call":
             half = len(item["arguments"]) // 2
             for piece in (item["arguments"][:half], item["arguments"][half:]):
-                yield {"type": "response.function_call_arguments.delta", **place, "delta": piece}
+                yield {"type": "response.function_call_arguments.delta", **position, "delta": piece}
         case _:
-            place = {**place, "content_index": 0}
+            position = {**position, "content_index": 0}
             part = item["content"][0]
-            yield {"type": "response.content_part.added", **place, "part": {**part, _field(part): ""}}
+            yield {"type": "response.content_part.added", **position, "part": {**part, _field(part): ""}}
             for index, word in enumerate(part[_field(part)].split(" ")):
                 kind = "refusal" if part["type"] == "refusal" else "output_text"
                 delta = word if index == 0 else f" {word}"
-                yield {"type": f"response.{kind}.delta", **place, "delta": delta, "logprobs": []}
+                yield {"type": f"response.{kind}.delta", **position, "delta": delta, "logprobs": []}
 
 
 def _field(part: dict[str, Any]) -> str:

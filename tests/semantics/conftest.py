@@ -96,11 +96,11 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(params=STORAGES)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunStorage]:
+def run_storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunStorage]:
     """Yield the storage of a service: in memory, in a SQLite file, and on Postgres."""
-    places = RunStorage.of(request.param, tmp_path / "runs.db")
-    yield places
-    places.close()
+    run_storage = RunStorage.of(request.param, tmp_path / "runs.db")
+    yield run_storage
+    run_storage.close()
 
 
 @pytest.fixture(params=STORAGES)

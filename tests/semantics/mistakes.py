@@ -95,7 +95,7 @@ YAML_MISTAKES = {
     "no dash": wrong("- id: look\n", "  id: look\n", 15, "put '- ' before it"),
     "bracket not closed": wrong("{path: README.md}", "{path: README.md", 8, "the '{' that opens here is not closed"),
     "list not closed": wrong("state_id: look", "state_ids: [look, plan", 14, "the '[' that opens here is not closed"),
-    "a bracket too many": wrong("{path: README.md}", "{path: README.md}}", 8, "Remove what follows"),
+    "a bracket too many": wrong("{path: README.md}", "{path: README.md}}", 8, "Remove the text after the value"),
     "no comma": wrong("{path: README.md}", "{path: README.md trace: 1}", 8, "Separate with a comma"),
     "percent sign": wrong(TASK, "task: %name", 12, "'%'"),
     "at sign": wrong(TASK, "task: @name", 12, "'@'"),

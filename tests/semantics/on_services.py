@@ -65,7 +65,7 @@ class RunStorage:
 
 
 @asynccontextmanager
-async def serving(place: RunStorage, *graphs: Any, **options: Any) -> AsyncIterator[Service]:
+async def serving(run_storage: RunStorage, *graphs: Any, **options: Any) -> AsyncIterator[Service]:
     """Run a service with some graphs, registered by name; dicts are workflows in JSON."""
     catalog = Catalog(**{name: options.pop(name) for name in ("handlers", "models") if name in options})
     for graph in graphs:
@@ -73,11 +73,11 @@ async def serving(place: RunStorage, *graphs: Any, **options: Any) -> AsyncItera
             catalog.serve_steps(graph)
         else:
             catalog.serve(graph.name or "graph", graph)
-    async with Service(catalog, **{**place.views(), **options}) as service:
+    async with Service(catalog, **{**run_storage.views(), **options}) as service:
         yield service
 
 
-async def run_to_rest(service: Service, graph: str, value: Any = None, **options: Any) -> Run:
+async def run_until_idle(service: Service, graph: str, value: Any = None, **options: Any) -> Run:
     """Start a run, and return it once it is idle."""
     started = await service.start_and_wait(WS, StartRun(graph=graph, input=value, **options), PATIENCE)
     return started.run
@@ -100,7 +100,7 @@ async def events_of(service: Service, run: Run, kind: str) -> list[RunEvent]:
     return [event for event in await service.events(WS, run.id, limit=1000) if event.type == kind]
 
 
-async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
+async def wait_until(condition: Callable[[], Awaitable[Any]]) -> Any:
     """Wait until a coroutine function returns a true value, and return that."""
     for _ in range(int(PATIENCE / 0.005)):
         if value := await condition():

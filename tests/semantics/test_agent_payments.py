@@ -42,7 +42,7 @@ def look() -> str:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def open_saver(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Any]:
-    """Return a function that opens the saver, anew for each execution if it is in SQLite, like a new process."""
+    """Return a function that opens the saver. In SQLite, it is opened for each execution, as by a new process."""
     memory_saver = InMemorySaver()
     return lambda: memory_saver if request.param == "memory" else SqliteSaver(tmp_path / "a.db")
 

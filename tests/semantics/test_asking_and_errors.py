@@ -319,17 +319,17 @@ def test_an_error_of_the_saver_does_not_hide_the_recursion_limit(driver: Any, du
 
 def test_finished_results_are_kept_and_only_the_failed_task_runs_again(driver: Any, within: Any) -> None:
     runs: list[str] = []
-    landed = threading.Event()
+    finished = threading.Event()
 
     async def good(state: Any) -> Any:
         runs.append("good")
-        asyncio.get_running_loop().call_soon(lambda: asyncio.get_running_loop().call_soon(landed.set))
+        asyncio.get_running_loop().call_soon(lambda: asyncio.get_running_loop().call_soon(finished.set))
         return {"log": ["good"]}
 
     async def bad(state: Any) -> Any:
         runs.append("bad")
         if runs.count("bad") == 1:
-            while not landed.is_set():
+            while not finished.is_set():
                 await asyncio.sleep(0)
             raise ValueError
         return {"log": ["bad"]}

@@ -132,8 +132,8 @@ def messages_after(driver: Any, *answers: Any) -> list[tuple[str | None, str]]:
     return [(message.id, message.text) for message in result["messages"]]
 
 
-def message(identity: str | None, text: str) -> dict[str, Any]:
-    return {"role": "assistant", "content": text, **({"id": identity} if identity else {})}
+def message(message_id: str | None, text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text, **({"id": message_id} if message_id else {})}
 
 
 def test_case_09_message_upsert(driver: Any) -> None:
@@ -153,7 +153,7 @@ def test_case_10_upsert_and_append(driver: Any) -> None:
 
     assert messages[:3] == [("1", "1'"), ("2", "2"), ("3", "3")]
     assert [text for _, text in messages[3:]] == ["x", "x"]
-    assert len({identity for identity, _ in messages}) == 5
+    assert len({message_id for message_id, _ in messages}) == 5
 
 
 def test_case_11_command_goto(driver: Any, paint: Any) -> None:

@@ -63,10 +63,10 @@ def busy_graph(shuffle: random.Random) -> StateGraph:
     """Build a graph with all constructs, and coroutines that finish in a random order."""
 
     def work(name: str) -> Any:
-        async def node(given: Any) -> Any:
+        async def node(arg: Any) -> Any:
             for _ in range(shuffle.randrange(5)):
                 await asyncio.sleep(0)
-            return {"log": [f"{name}:{given if isinstance(given, int) else given.get('x')}"]}
+            return {"log": [f"{name}:{arg if isinstance(arg, int) else arg.get('x')}"]}
 
         return node
 
@@ -100,8 +100,10 @@ def test_commits_do_not_depend_on_timing(driver: Any) -> None:
 def test_both_drivers_make_the_same_commits() -> None:
     from types import SimpleNamespace
 
-    sync_driver = SimpleNamespace(invoke=lambda app, given, **options: app.invoke(given, **options))
-    async_driver = SimpleNamespace(invoke=lambda app, given, **options: asyncio.run(app.ainvoke(given, **options)))
+    sync_driver = SimpleNamespace(invoke=lambda app, graph_input, **options: app.invoke(graph_input, **options))
+    async_driver = SimpleNamespace(
+        invoke=lambda app, graph_input, **options: asyncio.run(app.ainvoke(graph_input, **options))
+    )
 
     assert run(sync_driver, 1) == run(async_driver, 2)
 
@@ -111,8 +113,8 @@ def task_ids(state: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("is_saved", [False, True])
-@pytest.mark.parametrize("given", [{"x": 0}, Command(update={"x": 0}, goto="n")])
-def test_task_ids_of_a_run_are_unique(driver: Any, is_saved: bool, given: Any) -> None:
+@pytest.mark.parametrize("graph_input", [{"x": 0}, Command(update={"x": 0}, goto="n")])
+def test_task_ids_of_a_run_are_unique(driver: Any, is_saved: bool, graph_input: Any) -> None:
     ids: list[str] = []
 
     def node(state: Any, runtime: Runtime) -> Any:
@@ -123,7 +125,7 @@ def test_task_ids_of_a_run_are_unique(driver: Any, is_saved: bool, given: Any) -
     graph = StateGraph(State).add_node("n", node).add_node("child", child).add_edge(START, "n").add_edge("n", "child")
     graph.add_conditional_edges("child", lambda s: "n" if s["x"] < 12 else END, ["n", END])
     app = graph.compile(InMemorySaver() if is_saved else None)
-    driver.invoke(app, given, **({"thread_id": "1"} if is_saved else {}))
+    driver.invoke(app, graph_input, **({"thread_id": "1"} if is_saved else {}))
     if is_saved:
         driver.invoke(app, {"x": 0}, thread_id="1")
 

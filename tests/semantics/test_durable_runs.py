@@ -15,10 +15,10 @@ from tests.semantics.on_services import (
     WS,
     RunStorage,
     events_of,
-    run_to_rest,
+    run_until_idle,
     serving,
     types_of,
-    until,
+    wait_until,
     wait_until_idle,
 )
 
@@ -97,9 +97,9 @@ def sleeps(state: State) -> State:
 # -- input, output and failures
 
 
-async def test_a_run_computes_its_output_and_reports_each_step(place: RunStorage) -> None:
-    async with serving(place, chain("three", first, second, third)) as service:
-        run = await run_to_rest(service, "three", {"n": 1})
+async def test_a_run_computes_its_output_and_reports_each_step(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain("three", first, second, third)) as service:
+        run = await run_until_idle(service, "three", {"n": 1})
         assert (run.status, run.output) == (RunStatus.COMPLETED, {"n": 2, "log": ["first", "second", "third"]})
         assert (run.input, run.claim, run.due_at) == ({"n": 1}, None, None)
         assert run.completed_at is not None
@@ -114,7 +114,7 @@ async def test_a_run_computes_its_output_and_reports_each_step(place: RunStorage
         ]
 
 
-async def test_a_failed_run_names_its_step_and_a_retry_continues_there(place: RunStorage) -> None:
+async def test_a_failed_run_names_its_step_and_a_retry_continues_there(run_storage: RunStorage) -> None:
     healthy, calls = threading.Event(), list[str]()
 
     def before(state: State) -> State:
@@ -126,8 +126,8 @@ async def test_a_failed_run_names_its_step_and_a_retry_continues_there(place: Ru
             raise ValueError("not yet")
         return {"log": ["fixed"]}
 
-    async with serving(place, chain("fragile", before, breaks)) as service:
-        run = await run_to_rest(service, "fragile")
+    async with serving(run_storage, chain("fragile", before, breaks)) as service:
+        run = await run_until_idle(service, "fragile")
         assert run.status is RunStatus.FAILED
         assert run.error == {"message": "ValueError: not yet", "code": "ValueError", "step": "breaks"}
         [_, step] = await service.steps(WS, run.id)
@@ -149,7 +149,7 @@ async def test_a_failed_run_names_its_step_and_a_retry_continues_there(place: Ru
         ]
 
 
-async def test_attempts_are_counted_and_reported(place: RunStorage) -> None:
+async def test_attempts_are_counted_and_reported(run_storage: RunStorage) -> None:
     tries: list[int] = []
 
     def flaky(state: State) -> State:
@@ -159,8 +159,8 @@ async def test_attempts_are_counted_and_reported(place: RunStorage) -> None:
         return {"log": ["through"]}
 
     policy = RetryPolicy(max_attempts=3, initial_interval=0.01, jitter=False)
-    async with serving(place, chain("flaky", flaky, retry_policy=policy)) as service:
-        run = await run_to_rest(service, "flaky")
+    async with serving(run_storage, chain("flaky", flaky, retry_policy=policy)) as service:
+        run = await run_until_idle(service, "flaky")
         assert run.status is RunStatus.COMPLETED
         scheduled = await events_of(service, run, "STEP_RETRY_SCHEDULED")
         assert [event.payload["attempt"] for event in scheduled] == [2, 3]
@@ -170,9 +170,9 @@ async def test_attempts_are_counted_and_reported(place: RunStorage) -> None:
         assert (step.attempt, step.status, step.error) == (3, StepStatus.COMPLETED, None)
 
 
-async def test_invalid_input_fails_the_run_with_a_message(place: RunStorage) -> None:
-    async with serving(place, chain("three", first)) as service:
-        run = await run_to_rest(service, "three", {"n": "many"})
+async def test_invalid_input_fails_the_run_with_a_message(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain("three", first)) as service:
+        run = await run_until_idle(service, "three", {"n": "many"})
         assert run.status is RunStatus.FAILED
         assert "'n'" in run.error["message"]
         assert await types_of(service, run) == ["WORKFLOW_STARTED", "WORKFLOW_FAILED"]
@@ -181,9 +181,9 @@ async def test_invalid_input_fails_the_run_with_a_message(place: RunStorage) -> 
 # -- waiting
 
 
-async def test_a_question_is_saved_and_its_answer_resumes_the_run(place: RunStorage) -> None:
-    async with serving(place, chain("asks", asks, second)) as service:
-        run = await run_to_rest(service, "asks")
+async def test_a_question_is_saved_and_its_answer_resumes_the_run(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain("asks", asks, second)) as service:
+        run = await run_until_idle(service, "asks")
         assert (run.status, run.claim, run.due_at) == (RunStatus.WAITING, None, None)
         [wait] = (await service.waits(WS)).items
         assert (wait.run_id, wait.kind, wait.value) == (run.id, "question", {"question": "go on?"})
@@ -194,9 +194,9 @@ async def test_a_question_is_saved_and_its_answer_resumes_the_run(place: RunStor
         assert (await service.waits(WS)).total == 0
 
 
-async def test_a_signal_of_another_type_is_refused(place: RunStorage) -> None:
-    async with serving(place, chain("pays", waits_for_payment)) as service:
-        run = await run_to_rest(service, "pays")
+async def test_a_signal_of_another_type_is_refused(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain("pays", waits_for_payment)) as service:
+        run = await run_until_idle(service, "pays")
         with pytest.raises(SignalMismatch, match="payment_confirmed"):
             await service.signal(WS, run.id, "payment_failed", {}, must_wait=True)
         assert (await service.run(WS, run.id)).status is RunStatus.WAITING
@@ -206,7 +206,7 @@ async def test_a_signal_of_another_type_is_refused(place: RunStorage) -> None:
         assert len(await events_of(service, run, "SIGNAL_RECEIVED")) == 1
 
 
-async def test_an_early_signal_is_kept_for_the_step_that_waits_for_it(place: RunStorage) -> None:
+async def test_an_early_signal_is_kept_for_the_step_that_waits_for_it(run_storage: RunStorage) -> None:
     go_on, begun = threading.Event(), threading.Event()
 
     def slow(state: State) -> State:
@@ -214,13 +214,13 @@ async def test_an_early_signal_is_kept_for_the_step_that_waits_for_it(place: Run
         go_on.wait(PATIENCE)
         return {"log": ["slow"]}
 
-    async with serving(place, chain("early", slow, waits_for_payment)) as service:
+    async with serving(run_storage, chain("early", slow, waits_for_payment)) as service:
         started = await service.start(WS, StartRun(graph="early"))
         await asyncio.to_thread(begun.wait, PATIENCE)
         await service.signal(WS, started.run.id, "payment_confirmed", {"amount": 1}, key="once")
         await service.signal(WS, started.run.id, "payment_confirmed", {"amount": 2}, key="once")
         go_on.set()
-        run = await until(lambda: ended_run(service, started.run.id))
+        run = await wait_until(lambda: ended_run(service, started.run.id))
         assert run.output == {"log": ["slow", {"amount": 1}]}
 
 
@@ -229,12 +229,12 @@ async def ended_run(service: Any, run_id: str) -> Any:
     return run if run.status in (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED) else None
 
 
-async def test_a_timer_fires_on_time_after_a_restart(place: RunStorage) -> None:
+async def test_a_timer_fires_on_time_after_a_restart(run_storage: RunStorage) -> None:
     clock = FakeClock()
-    async with serving(place, chain("sleepy", sleeps), clock=clock) as service:
-        run = await run_to_rest(service, "sleepy")
+    async with serving(run_storage, chain("sleepy", sleeps), clock=clock) as service:
+        run = await run_until_idle(service, "sleepy")
         assert (run.status, run.due_at) == (RunStatus.WAITING, clock.now() + timedelta(hours=1))
-    async with serving(place, chain("sleepy", sleeps), clock=clock) as service:
+    async with serving(run_storage, chain("sleepy", sleeps), clock=clock) as service:
         assert (await service.run(WS, run.id)).status is RunStatus.WAITING
         clock.advance(timedelta(minutes=59))
         service.wake_background_tasks()  # the clock may have advanced before an alarm was set
@@ -242,26 +242,26 @@ async def test_a_timer_fires_on_time_after_a_restart(place: RunStorage) -> None:
         assert (await service.run(WS, run.id)).status is RunStatus.WAITING
         clock.advance(timedelta(minutes=1))
         service.wake_background_tasks()
-        done = await until(lambda: ended_run(service, run.id))
+        done = await wait_until(lambda: ended_run(service, run.id))
         assert done.output == {"log": ["slept"]}
         assert [event.type for event in await events_of(service, run, "TIMER_FIRED")] == ["TIMER_FIRED"]
 
 
 @pytest.mark.parametrize("payload", [None, 1, "text", ["list"], {"__nextStep": "x"}])
-async def test_a_signal_payload_must_be_a_map_without_reserved_keys(place: RunStorage, payload: Any) -> None:
-    async with serving(place, chain("pays", waits_for_payment)) as service:
-        run = await run_to_rest(service, "pays")
+async def test_a_signal_payload_must_be_a_map_without_reserved_keys(run_storage: RunStorage, payload: Any) -> None:
+    async with serving(run_storage, chain("pays", waits_for_payment)) as service:
+        run = await run_until_idle(service, "pays")
         with pytest.raises(InvalidRequest):
             await service.signal(WS, run.id, "payment_confirmed", payload)
         assert (await service.run(WS, run.id)).status is RunStatus.WAITING
 
 
-async def test_payloads_are_limited_in_size(place: RunStorage) -> None:
+async def test_payloads_are_limited_in_size(run_storage: RunStorage) -> None:
     settings = ServiceSettings(max_input=100, max_payload=100)
-    async with serving(place, chain("pays", waits_for_payment), settings=settings) as service:
+    async with serving(run_storage, chain("pays", waits_for_payment), settings=settings) as service:
         with pytest.raises(PayloadTooLarge):
             await service.start(WS, StartRun(graph="pays", input={"text": "x" * 100}))
-        run = await run_to_rest(service, "pays")
+        run = await run_until_idle(service, "pays")
         with pytest.raises(PayloadTooLarge):
             await service.signal(WS, run.id, "payment_confirmed", {"text": "x" * 100})
 
@@ -269,7 +269,7 @@ async def test_payloads_are_limited_in_size(place: RunStorage) -> None:
 # -- cancelling, pausing, timeouts
 
 
-async def test_a_cancelled_run_ends_at_once_and_its_late_results_are_dropped(place: RunStorage) -> None:
+async def test_a_cancelled_run_ends_at_once_and_its_late_results_are_dropped(run_storage: RunStorage) -> None:
     go_on, begun = threading.Event(), threading.Event()
 
     def slow(state: State) -> State:
@@ -277,14 +277,14 @@ async def test_a_cancelled_run_ends_at_once_and_its_late_results_are_dropped(pla
         go_on.wait(PATIENCE)
         return {"log": ["too late"]}
 
-    async with serving(place, chain("slow", slow, second)) as service:
+    async with serving(run_storage, chain("slow", slow, second)) as service:
         started = await service.start(WS, StartRun(graph="slow"))
         await asyncio.to_thread(begun.wait, PATIENCE)
         run = await service.cancel(WS, started.run.id, "enough")
         assert (run.status, run.claim) == (RunStatus.CANCELLED, None)
         go_on.set()
         assert service.worker is not None
-        await until(lambda: is_idle(service))
+        await wait_until(lambda: is_idle(service))
         run = await service.run(WS, started.run.id)
         assert (run.status, run.output) == (RunStatus.CANCELLED, None)
         assert (await types_of(service, run))[-1] == "WORKFLOW_CANCELLED"
@@ -296,9 +296,9 @@ async def is_idle(service: Any) -> bool:
     return service.worker.active_runs == 0
 
 
-async def test_a_cancelled_run_takes_no_answer(place: RunStorage) -> None:
-    async with serving(place, chain("asks", asks)) as service:
-        run = await run_to_rest(service, "asks")
+async def test_a_cancelled_run_takes_no_answer(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain("asks", asks)) as service:
+        run = await run_until_idle(service, "asks")
         [wait] = (await service.waits(WS)).items
         await service.cancel(WS, run.id)
         with pytest.raises(InvalidTransition):
@@ -308,7 +308,7 @@ async def test_a_cancelled_run_takes_no_answer(place: RunStorage) -> None:
         assert (await service.waits(WS)).total == 0
 
 
-async def test_a_paused_run_stays_between_two_steps_until_it_is_resumed(place: RunStorage) -> None:
+async def test_a_paused_run_stays_between_two_steps_until_it_is_resumed(run_storage: RunStorage) -> None:
     go_on, begun = threading.Event(), threading.Event()
 
     def slow(state: State) -> State:
@@ -316,7 +316,7 @@ async def test_a_paused_run_stays_between_two_steps_until_it_is_resumed(place: R
         go_on.wait(PATIENCE)
         return {"log": ["slow"]}
 
-    async with serving(place, chain("slow", slow, second)) as service:
+    async with serving(run_storage, chain("slow", slow, second)) as service:
         started = await service.start(WS, StartRun(graph="slow"))
         await asyncio.to_thread(begun.wait, PATIENCE)
         await service.pause(WS, started.run.id)
@@ -327,7 +327,7 @@ async def test_a_paused_run_stays_between_two_steps_until_it_is_resumed(place: R
         with pytest.raises(InvalidTransition):
             await service.retry(WS, run.id)
         await service.resume(WS, run.id)
-        done = await until(lambda: ended_run(service, run.id))
+        done = await wait_until(lambda: ended_run(service, run.id))
         assert done.output == {"log": ["slow", "second"]}
         assert (await types_of(service, run))[-5:] == [
             "WORKFLOW_PAUSED",
@@ -339,21 +339,21 @@ async def test_a_paused_run_stays_between_two_steps_until_it_is_resumed(place: R
 
 
 @pytest.mark.parametrize("operation", ["pause", "resume", "retry"])
-async def test_invalid_operations_on_a_completed_run_are_refused(place: RunStorage, operation: str) -> None:
-    async with serving(place, chain("three", first)) as service:
-        run = await run_to_rest(service, "three")
+async def test_invalid_operations_on_a_completed_run_are_refused(run_storage: RunStorage, operation: str) -> None:
+    async with serving(run_storage, chain("three", first)) as service:
+        run = await run_until_idle(service, "three")
         with pytest.raises(InvalidTransition, match="completed"):
             await getattr(service, operation)(WS, run.id)
         assert (await service.run(WS, run.id)).version == run.version
 
 
-async def test_a_run_that_exceeds_its_timeout_fails(place: RunStorage) -> None:
+async def test_a_run_that_exceeds_its_timeout_fails(run_storage: RunStorage) -> None:
     clock = FakeClock()
-    async with serving(place, chain("asks", asks), clock=clock) as service:
-        run = await run_to_rest(service, "asks", timeout=60)
+    async with serving(run_storage, chain("asks", asks), clock=clock) as service:
+        run = await run_until_idle(service, "asks", timeout=60)
         clock.advance(61)
         service.wake_background_tasks()
-        done = await until(lambda: ended_run(service, run.id))
+        done = await wait_until(lambda: ended_run(service, run.id))
         assert (done.status, done.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
         assert (await service.waits(WS)).total == 0
 
@@ -361,8 +361,8 @@ async def test_a_run_that_exceeds_its_timeout_fails(place: RunStorage) -> None:
 # -- idempotency and claims
 
 
-async def test_the_same_idempotency_key_gives_the_same_run(place: RunStorage) -> None:
-    async with serving(place, chain("three", first)) as service:
+async def test_the_same_idempotency_key_gives_the_same_run(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain("three", first)) as service:
         request = StartRun(graph="three", idempotency_key="k-1")
         one, two = await service.start(WS, request), await service.start(WS, request)
         assert (one.created, two.created, one.run.id) == (True, False, two.run.id)
@@ -373,7 +373,7 @@ async def test_the_same_idempotency_key_gives_the_same_run(place: RunStorage) ->
         assert len({start.run.id for start in starts}) == 1
 
 
-async def test_only_the_worker_with_the_valid_claim_changes_a_run(place: RunStorage) -> None:
+async def test_only_the_worker_with_the_valid_claim_changes_a_run(run_storage: RunStorage) -> None:
     go_on, begun = threading.Event(), threading.Event()
 
     def slow(state: State) -> State:
@@ -381,7 +381,7 @@ async def test_only_the_worker_with_the_valid_claim_changes_a_run(place: RunStor
         go_on.wait(PATIENCE)
         return {"log": ["slow"]}
 
-    async with serving(place, chain("slow", slow, second)) as service:
+    async with serving(run_storage, chain("slow", slow, second)) as service:
         started = await service.start(WS, StartRun(graph="slow"))
         await asyncio.to_thread(begun.wait, PATIENCE)
         run = await service.run(WS, started.run.id)
@@ -391,7 +391,7 @@ async def test_only_the_worker_with_the_valid_claim_changes_a_run(place: RunStor
         before = await service.run(WS, run.id)
         events = len(await service.events(WS, run.id))
         go_on.set()
-        await until(lambda: is_idle(service))
+        await wait_until(lambda: is_idle(service))
         after = await service.run(WS, run.id)
         assert (after.version, after.status, after.claim) == (before.version, before.status, "other")
         assert len(await service.events(WS, run.id)) == events
@@ -400,9 +400,9 @@ async def test_only_the_worker_with_the_valid_claim_changes_a_run(place: RunStor
             await service.context.write([stale])
 
 
-async def test_many_concurrent_runs_complete_once_each(place: RunStorage) -> None:
-    async with serving(place, chain("three", first, second, third)) as service:
-        runs = await asyncio.gather(*(run_to_rest(service, "three", {"n": n}) for n in range(60)))
+async def test_many_concurrent_runs_complete_once_each(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain("three", first, second, third)) as service:
+        runs = await asyncio.gather(*(run_until_idle(service, "three", {"n": n}) for n in range(60)))
         assert [run.output["n"] for run in runs] == list(range(1, 61))
         for run in runs[::10]:
             assert (await types_of(service, run)).count("WORKFLOW_COMPLETED") == 1
@@ -411,9 +411,9 @@ async def test_many_concurrent_runs_complete_once_each(place: RunStorage) -> Non
 # -- workspaces
 
 
-async def test_objects_of_other_workspaces_are_not_found(place: RunStorage) -> None:
-    async with serving(place, chain("asks", asks)) as service:
-        run = await run_to_rest(service, "asks")
+async def test_objects_of_other_workspaces_are_not_found(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain("asks", asks)) as service:
+        run = await run_until_idle(service, "asks")
         for operation in (service.run, service.cancel, service.pause, service.retry, service.steps, service.cost):
             with pytest.raises(NotFound):
                 await operation("other", run.id)
@@ -425,12 +425,12 @@ async def test_objects_of_other_workspaces_are_not_found(place: RunStorage) -> N
             await service.threads.state("other", run.thread_id)
 
 
-async def test_threads_of_two_workspaces_may_have_the_same_id(place: RunStorage) -> None:
+async def test_threads_of_two_workspaces_may_have_the_same_id(run_storage: RunStorage) -> None:
     def talks(state: State) -> State:
         return {"log": [len(state.get("log", ()))]}
 
-    async with serving(place, chain("asks", asks), chain("talks", talks)) as service:
-        waiting = await run_to_rest(service, "asks", thread_id="t")
+    async with serving(run_storage, chain("asks", asks), chain("talks", talks)) as service:
+        waiting = await run_until_idle(service, "asks", thread_id="t")
         with pytest.raises(NotFound):
             await service.threads.history("other", "t")
         started = [
@@ -445,11 +445,11 @@ async def test_threads_of_two_workspaces_may_have_the_same_id(place: RunStorage)
         assert (await service.run(WS, waiting.id)).status is RunStatus.WAITING
         [wait] = (await service.waits(WS)).items
         await service.answer(WS, waiting.id, {wait.interrupt_id: "yes"})
-        assert (await until(lambda: ended_run(service, waiting.id))).status is RunStatus.COMPLETED
+        assert (await wait_until(lambda: ended_run(service, waiting.id))).status is RunStatus.COMPLETED
 
 
 async def test_a_retry_is_independent_of_another_workspaces_thread_of_that_id(
-    place: RunStorage,
+    run_storage: RunStorage,
 ) -> None:
     broken = [True]
 
@@ -458,20 +458,20 @@ async def test_a_retry_is_independent_of_another_workspaces_thread_of_that_id(
             raise ValueError("failed")
         return {"log": ["fixed"]}
 
-    async with serving(place, chain("fails", fails), chain("three", first)) as service:
-        failed = await run_to_rest(service, "fails", thread_id="t")
+    async with serving(run_storage, chain("fails", fails), chain("three", first)) as service:
+        failed = await run_until_idle(service, "fails", thread_id="t")
         assert failed.status is RunStatus.FAILED
         await service.start_and_wait("other", StartRun(graph="three", thread_id="t"), PATIENCE)
         broken.clear()
         broken.append(False)
         await service.retry(WS, failed.id)
-        assert (await until(lambda: ended_run(service, failed.id))).output["log"] == ["fixed"]
+        assert (await wait_until(lambda: ended_run(service, failed.id))).output["log"] == ["fixed"]
 
 
-async def test_runs_are_found_by_their_attributes(place: RunStorage) -> None:
-    async with serving(place, chain("three", first), chain("asks", asks)) as service:
-        one = await run_to_rest(service, "three", tags=["red", "big"], metadata={"customer": "ann", "n": 1})
-        two = await run_to_rest(service, "asks", tags=["red"], metadata={"customer": "bob"})
+async def test_runs_are_found_by_their_attributes(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain("three", first), chain("asks", asks)) as service:
+        one = await run_until_idle(service, "three", tags=["red", "big"], metadata={"customer": "ann", "n": 1})
+        two = await run_until_idle(service, "asks", tags=["red"], metadata={"customer": "bob"})
 
         async def find(**criteria: Any) -> list[str]:
             return [run.id for run in (await service.runs(WS, RunFilter(**criteria))).items]
@@ -487,8 +487,8 @@ async def test_runs_are_found_by_their_attributes(place: RunStorage) -> None:
         assert await service.cancel_all(WS, RunFilter(tags=["red"])) == [two.id]
 
 
-async def test_an_unknown_graph_is_refused_with_the_nearest_name(place: RunStorage) -> None:
-    async with serving(place, chain("three", first)) as service:
+async def test_an_unknown_graph_is_refused_with_the_nearest_name(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain("three", first)) as service:
         with pytest.raises(NotFound, match="Did you mean 'three'"):
             await service.start(WS, StartRun(graph="thre"))
         with pytest.raises(InvalidRequest, match="graph or definitionId"):
@@ -498,9 +498,9 @@ async def test_an_unknown_graph_is_refused_with_the_nearest_name(place: RunStora
 # -- shared threads
 
 
-async def test_a_second_run_on_a_thread_is_refused_or_enqueued(place: RunStorage) -> None:
-    async with serving(place, chain("asks", asks)) as service:
-        one = await run_to_rest(service, "asks", thread_id="shared")
+async def test_a_second_run_on_a_thread_is_refused_or_enqueued(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain("asks", asks)) as service:
+        one = await run_until_idle(service, "asks", thread_id="shared")
         with pytest.raises(RequestConflict, match="busy"):
             await service.start(WS, StartRun(graph="asks", thread_id="shared"))
         two = (await service.start(WS, StartRun(graph="asks", thread_id="shared", on_busy="enqueue"))).run
@@ -509,10 +509,10 @@ async def test_a_second_run_on_a_thread_is_refused_or_enqueued(place: RunStorage
         [wait] = (await service.waits(WS)).items
         await service.answer(WS, one.id, {wait.id: "first"})
         await wait_until_idle(service, one)
-        waiting = await until(lambda: waiting_run(service, two.id))
+        waiting = await wait_until(lambda: waiting_run(service, two.id))
         [wait] = (await service.waits(WS)).items
         await service.answer(WS, waiting.id, {wait.id: "second"})
-        done = await until(lambda: ended_run(service, two.id))
+        done = await wait_until(lambda: ended_run(service, two.id))
         assert done.output == {"log": ["first", "second"]}
 
 
@@ -522,7 +522,7 @@ async def waiting_run(service: Any, run_id: str) -> Any:
 
 
 @pytest.mark.parametrize(("on_busy", "log"), [("interrupt", ["first", "again"]), ("rollback", ["again"])])
-async def test_a_run_may_take_over_a_busy_thread(place: RunStorage, on_busy: str, log: list[str]) -> None:
+async def test_a_run_may_take_over_a_busy_thread(run_storage: RunStorage, on_busy: str, log: list[str]) -> None:
     def again(state: State) -> State:
         return {"log": ["again"]}
 
@@ -538,10 +538,10 @@ async def test_a_run_may_take_over_a_busy_thread(place: RunStorage, on_busy: str
     graph.add_edge("first", "asks")
     graph.add_edge("asks", END)
     graph.add_edge("again", END)
-    async with serving(place, graph) as service:
-        one = await run_to_rest(service, "over", thread_id="shared")
+    async with serving(run_storage, graph) as service:
+        one = await run_until_idle(service, "over", thread_id="shared")
         assert one.status is RunStatus.WAITING
-        two = await run_to_rest(service, "over", {"n": 5}, thread_id="shared", on_busy=on_busy)
+        two = await run_until_idle(service, "over", {"n": 5}, thread_id="shared", on_busy=on_busy)
         assert (two.status, two.output["log"]) == (RunStatus.COMPLETED, log)
         assert (await service.run(WS, one.id)).status is RunStatus.CANCELLED
 
@@ -549,41 +549,43 @@ async def test_a_run_may_take_over_a_busy_thread(place: RunStorage, on_busy: str
 # -- child runs
 
 
-async def test_a_run_waits_for_its_child(place: RunStorage) -> None:
+async def test_a_run_waits_for_its_child(run_storage: RunStorage) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         return {"log": [runtime.start_run("three", {"n": 41})["n"]]}
 
-    async with serving(place, chain("parent", parent), chain("three", first, second)) as service:
-        run = await run_to_rest(service, "parent")
-        done = await until(lambda: ended_run(service, run.id))
+    async with serving(run_storage, chain("parent", parent), chain("three", first, second)) as service:
+        run = await run_until_idle(service, "parent")
+        done = await wait_until(lambda: ended_run(service, run.id))
         assert done.output == {"log": [42]}
         [child] = (await service.runs(WS, RunFilter(parent_id=run.id))).items
         assert (child.status, child.source) == (RunStatus.COMPLETED, f"run:{run.id}")
 
 
-async def test_a_child_uses_the_thread_of_its_own_workspace(place: RunStorage) -> None:
+async def test_a_child_uses_the_thread_of_its_own_workspace(run_storage: RunStorage) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         return {"log": [runtime.start_run("three", {"n": 41}, thread_id="same")["n"]]}
 
-    async with serving(place, chain("parent", parent), chain("three", first, second), chain("asks", asks)) as service:
+    async with serving(
+        run_storage, chain("parent", parent), chain("three", first, second), chain("asks", asks)
+    ) as service:
         held = (await service.start_and_wait("other", StartRun(graph="asks", thread_id="same"), PATIENCE)).run
-        run = await run_to_rest(service, "parent")
-        assert (await until(lambda: ended_run(service, run.id))).output == {"log": [42]}
+        run = await run_until_idle(service, "parent")
+        assert (await wait_until(lambda: ended_run(service, run.id))).output == {"log": [42]}
         [child] = (await service.runs(WS, RunFilter(parent_id=run.id))).items
         assert (child.workspace_id, child.thread_id) == (WS, "same")
         assert (await service.run("other", held.id)).status is RunStatus.WAITING
 
 
-async def test_a_failed_child_fails_its_parent_with_its_error(place: RunStorage) -> None:
+async def test_a_failed_child_fails_its_parent_with_its_error(run_storage: RunStorage) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         return {"log": [runtime.start_run("breaks")]}
 
     def breaks(state: State) -> State:
         raise ValueError("failed")
 
-    async with serving(place, chain("parent", parent), chain("breaks", breaks)) as service:
-        run = await run_to_rest(service, "parent")
-        done = await until(lambda: ended_run(service, run.id))
+    async with serving(run_storage, chain("parent", parent), chain("breaks", breaks)) as service:
+        run = await run_until_idle(service, "parent")
+        done = await wait_until(lambda: ended_run(service, run.id))
         assert done.status is RunStatus.FAILED
         assert "failed" in done.error["message"]
 
@@ -616,12 +618,12 @@ class FailingChild:
 
     async def retry_to_end(self, service: Service, run: Run) -> Run:
         await service.retry(WS, run.id)
-        return await until(lambda: ended_run(service, run.id))
+        return await wait_until(lambda: ended_run(service, run.id))
 
 
-async def test_a_retried_parent_uses_the_new_result_of_its_retried_child(place: RunStorage) -> None:
+async def test_a_retried_parent_uses_the_new_result_of_its_retried_child(run_storage: RunStorage) -> None:
     failing = FailingChild()
-    async with serving(place, *failing.graphs) as service:
+    async with serving(run_storage, *failing.graphs) as service:
         run, child = await failing.run_both_to_failure(service)
         done = await failing.retry_to_end(service, run)  # the child is still failed
         assert (done.status, failing.calls) == (RunStatus.FAILED, 1)
@@ -639,7 +641,7 @@ async def test_a_retried_parent_uses_the_new_result_of_its_retried_child(place: 
         assert (await service.runs(WS, RunFilter(parent_id=run.id))).total == 1
 
 
-async def test_a_retried_parent_waits_for_its_retried_child(place: RunStorage) -> None:
+async def test_a_retried_parent_waits_for_its_retried_child(run_storage: RunStorage) -> None:
     failing, go_on = FailingChild(), threading.Event()
 
     def child(state: State) -> State:
@@ -647,26 +649,28 @@ async def test_a_retried_parent_waits_for_its_retried_child(place: RunStorage) -
             go_on.wait(PATIENCE)
         return failing.child(state)
 
-    async with serving(place, chain("parent", failing.parent), chain("child", child)) as service:
+    async with serving(run_storage, chain("parent", failing.parent), chain("child", child)) as service:
         run, child_run = await failing.run_both_to_failure(service)
         failing.is_fixed = True
         await service.retry(WS, child_run.id)
         await service.retry(WS, run.id)
         try:
-            await until(lambda: waiting_run(service, run.id))
+            await wait_until(lambda: waiting_run(service, run.id))
         finally:
             go_on.set()
-        done = await until(lambda: ended_run(service, run.id))
+        done = await wait_until(lambda: ended_run(service, run.id))
         assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": [7]})
 
 
-async def test_a_retried_parent_does_not_repeat_completed_children(place: RunStorage) -> None:
+async def test_a_retried_parent_does_not_repeat_completed_children(run_storage: RunStorage) -> None:
     failing = FailingChild()
 
     def parent(state: State, runtime: Runtime[Any]) -> State:
         return {"log": [runtime.start_run("three", {"n": 41})["n"], runtime.start_run("child")["n"]]}
 
-    async with serving(place, chain("parent", parent), chain("three", first, second), failing.graphs[1]) as service:
+    async with serving(
+        run_storage, chain("parent", parent), chain("three", first, second), failing.graphs[1]
+    ) as service:
         run = await run_to_end(service, "parent")
         children = {child.graph: child for child in (await service.runs(WS, RunFilter(parent_id=run.id))).items}
         failing.is_fixed = True
@@ -679,18 +683,18 @@ async def test_a_retried_parent_does_not_repeat_completed_children(place: RunSto
 
 async def run_to_end(service: Any, graph: str) -> Any:
     """Run a graph to its end."""
-    run = await run_to_rest(service, graph)
-    return await until(lambda: ended_run(service, run.id))
+    run = await run_until_idle(service, graph)
+    return await wait_until(lambda: ended_run(service, run.id))
 
 
-async def test_children_without_wait_start_once_and_are_cancelled_with_their_parent(place: RunStorage) -> None:
+async def test_children_without_wait_start_once_and_are_cancelled_with_their_parent(run_storage: RunStorage) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         child = runtime.start_run("asks", wait=False)
         return {"log": [child, interrupt("and now?")]}
 
-    async with serving(place, chain("parent", parent), chain("asks", asks)) as service:
-        run = await run_to_rest(service, "parent")
-        child = await until(lambda: waiting_child(service, run.id))
+    async with serving(run_storage, chain("parent", parent), chain("asks", asks)) as service:
+        run = await run_until_idle(service, "parent")
+        child = await wait_until(lambda: waiting_child(service, run.id))
         await service.cancel(WS, run.id)
         assert (await service.run(WS, child.id)).status is RunStatus.CANCELLED
         assert (await service.runs(WS, RunFilter(parent_id=run.id))).total == 1
@@ -701,7 +705,7 @@ async def waiting_child(service: Any, parent_id: str) -> Any:
     return runs[0] if runs and runs[0].status is RunStatus.WAITING else None
 
 
-async def test_a_failed_run_starts_its_on_failure_graph(place: RunStorage) -> None:
+async def test_a_failed_run_starts_its_on_failure_graph(run_storage: RunStorage) -> None:
     def breaks(state: State) -> State:
         raise ValueError("failed")
 
@@ -717,9 +721,9 @@ async def test_a_failed_run_starts_its_on_failure_graph(place: RunStorage) -> No
     after.add_node("tells", tells)
     after.add_edge(START, "tells")
     after.add_edge("tells", END)
-    async with serving(place, chain("breaks", breaks), after) as service:
-        run = await run_to_rest(service, "breaks", {"n": 1}, settings={"onFailure": "tells"})
-        received = await until(lambda: completed_run_of(service, "tells"))
+    async with serving(run_storage, chain("breaks", breaks), after) as service:
+        run = await run_until_idle(service, "breaks", {"n": 1}, settings={"onFailure": "tells"})
+        received = await wait_until(lambda: completed_run_of(service, "tells"))
         assert (received.input["runId"], received.input["error"]["code"]) == (run.id, "ValueError")
 
 
@@ -731,7 +735,7 @@ async def completed_run_of(service: Any, graph: str) -> Any:
 # -- limits, schedules, events, approvals
 
 
-async def test_runs_with_a_concurrency_key_are_limited(place: RunStorage) -> None:
+async def test_runs_with_a_concurrency_key_are_limited(run_storage: RunStorage) -> None:
     running, peak = [0], [0]
     lock = threading.Lock()
 
@@ -744,26 +748,26 @@ async def test_runs_with_a_concurrency_key_are_limited(place: RunStorage) -> Non
             running[0] -= 1
         return {"log": ["done"]}
 
-    async with serving(place, chain("counts", counts)) as service:
+    async with serving(run_storage, chain("counts", counts)) as service:
         await asyncio.gather(
-            *(run_to_rest(service, "counts", concurrency_key="k", concurrency_limit=2) for _ in range(10))
+            *(run_until_idle(service, "counts", concurrency_key="k", concurrency_limit=2) for _ in range(10))
         )
         assert peak[0] == 2
 
 
-async def test_a_scheduled_run_begins_at_its_time(place: RunStorage) -> None:
+async def test_a_scheduled_run_begins_at_its_time(run_storage: RunStorage) -> None:
     clock = FakeClock()
-    async with serving(place, chain("three", first), clock=clock) as service:
+    async with serving(run_storage, chain("three", first), clock=clock) as service:
         started = await service.start(WS, StartRun(graph="three", after=clock.now() + timedelta(days=30)))
         await asyncio.sleep(0.05)
         assert (await service.run(WS, started.run.id)).status is RunStatus.PENDING
         clock.advance(timedelta(days=30))
         service.wake_background_tasks()
-        assert (await until(lambda: ended_run(service, started.run.id))).status is RunStatus.COMPLETED
+        assert (await wait_until(lambda: ended_run(service, started.run.id))).status is RunStatus.COMPLETED
 
 
-async def test_events_can_be_followed_live_from_any_position(place: RunStorage) -> None:
-    async with serving(place, chain("asks", first, asks, third)) as service:
+async def test_events_can_be_followed_live_from_any_position(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain("asks", first, asks, third)) as service:
         started = await service.start(WS, StartRun(graph="asks"))
 
         async def followed(after: int) -> list[int]:
@@ -779,9 +783,9 @@ async def test_events_can_be_followed_live_from_any_position(place: RunStorage) 
         assert await followed(0) == whole
 
 
-async def test_runs_of_a_dead_worker_continue_in_another_service(place: RunStorage) -> None:
-    async with serving(place, chain("three", first, second)) as service:
-        run = await run_to_rest(service, "three", thread_id="mine")
+async def test_runs_of_a_dead_worker_continue_in_another_service(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain("three", first, second)) as service:
+        run = await run_until_idle(service, "three", thread_id="mine")
         thread = "left"
         started = await service.start(
             WS, StartRun(graph="three", thread_id=thread, after=service.clock.now() + timedelta(days=1))
@@ -807,7 +811,7 @@ async def test_runs_of_a_dead_worker_continue_in_another_service(place: RunStora
         assert run.status is RunStatus.COMPLETED
     from statewright.runs import Insert, Worker
 
-    views = place.views()
+    views = run_storage.views()
     dead = Worker(
         id="gone", place="elsewhere", pid=1, process_started="", capacity=1,
         until=service.clock.now() - timedelta(seconds=1), started_at=service.clock.now(),
@@ -815,39 +819,39 @@ async def test_runs_of_a_dead_worker_continue_in_another_service(place: RunStora
     answer = views["ledger"].write([Insert(dead)])
     if hasattr(answer, "result"):
         await asyncio.to_thread(answer.result)
-    async with serving(place, chain("three", first, second)) as service:
-        done = await until(lambda: ended_run(service, started.run.id))
+    async with serving(run_storage, chain("three", first, second)) as service:
+        done = await wait_until(lambda: ended_run(service, started.run.id))
         assert (done.status, done.output) == (RunStatus.COMPLETED, {"n": 2, "log": ["first", "second"]})
 
 
-async def test_an_answer_of_the_wrong_type_is_refused(place: RunStorage) -> None:
+async def test_an_answer_of_the_wrong_type_is_refused(run_storage: RunStorage) -> None:
     def asks_for_a_number(state: State) -> State:
         return {"n": interrupt("how many?", schema=int)}
 
     def waits_for_a_number(state: State) -> State:
         return {"n": wait_for_event("count", schema=dict[str, int])["n"]}
 
-    async with serving(place, chain("asks", asks_for_a_number), chain("hears", waits_for_a_number)) as service:
-        run = await run_to_rest(service, "asks")
+    async with serving(run_storage, chain("asks", asks_for_a_number), chain("hears", waits_for_a_number)) as service:
+        run = await run_until_idle(service, "asks")
         [wait] = (await service.waits(WS)).items
         with pytest.raises(InvalidRequest, match="does not fit"):
             await service.answer(WS, run.id, {wait.id: "many"})
         await service.answer(WS, run.id, {wait.id: 3})
         assert (await wait_until_idle(service, run)).output["n"] == 3
-        run = await run_to_rest(service, "hears")
+        run = await run_until_idle(service, "hears")
         await service.signal(WS, run.id, "count", {"n": "many"})
-        await until(lambda: events_of(service, run, "SIGNAL_IGNORED"))
+        await wait_until(lambda: events_of(service, run, "SIGNAL_IGNORED"))
         assert (await wait_until_idle(service, run)).status is RunStatus.WAITING
         await service.signal(WS, run.id, "count", {"n": 4})
-        assert (await until(lambda: ended_run(service, run.id))).output["n"] == 4
+        assert (await wait_until(lambda: ended_run(service, run.id))).output["n"] == 4
 
 
-async def test_an_approval_is_decided_once(place: RunStorage) -> None:
+async def test_an_approval_is_decided_once(run_storage: RunStorage) -> None:
     def approved(state: State) -> State:
         return {"log": [request_approval("a letter").verdict]}
 
-    async with serving(place, chain("letter", approved)) as service:
-        run = await run_to_rest(service, "letter", timeout=60)
+    async with serving(run_storage, chain("letter", approved)) as service:
+        run = await run_until_idle(service, "letter", timeout=60)
         [request] = (await service.approvals(WS, pending=True)).items
         with pytest.raises(InvalidRequest, match="is an approval"):
             await service.answer(WS, run.id, {request.id: "yes"})
@@ -860,37 +864,37 @@ async def test_an_approval_is_decided_once(place: RunStorage) -> None:
         assert len(await events_of(service, run, "APPROVAL_DECIDED")) == 1
 
 
-async def test_an_open_approval_expires_with_its_run(place: RunStorage) -> None:
+async def test_an_open_approval_expires_with_its_run(run_storage: RunStorage) -> None:
     clock = FakeClock()
 
     def approved(state: State) -> State:
         return {"log": [request_approval("a letter").verdict]}
 
-    async with serving(place, chain("letter", approved), clock=clock) as service:
-        run = await run_to_rest(service, "letter", timeout=60)
+    async with serving(run_storage, chain("letter", approved), clock=clock) as service:
+        run = await run_until_idle(service, "letter", timeout=60)
         clock.advance(61)
         service.wake_background_tasks()
-        assert (await until(lambda: ended_run(service, run.id))).status is RunStatus.FAILED
+        assert (await wait_until(lambda: ended_run(service, run.id))).status is RunStatus.FAILED
         [request] = (await service.approvals(WS)).items
         assert request.decision == "expired"
 
 
-async def test_an_oversized_output_fails_the_run(place: RunStorage) -> None:
+async def test_an_oversized_output_fails_the_run(run_storage: RunStorage) -> None:
     def writes(state: State) -> State:
         return {"log": ["x" * 500]}
 
-    async with serving(place, chain("large", writes), settings=ServiceSettings(max_output=400)) as service:
-        run = await run_to_rest(service, "large")
+    async with serving(run_storage, chain("large", writes), settings=ServiceSettings(max_output=400)) as service:
+        run = await run_until_idle(service, "large")
         assert (run.status, run.error["code"], run.output) == (RunStatus.FAILED, "OUTPUT_TOO_LARGE", None)
 
 
-async def test_live_followers_receive_events_that_are_not_stored(place: RunStorage) -> None:
+async def test_live_followers_receive_events_that_are_not_stored(run_storage: RunStorage) -> None:
     def talks(state: State, runtime: Runtime[Any]) -> State:
         runtime.stream_writer({"half": "way"})
         return {"log": ["done"]}
 
-    async with serving(place, chain("talks", asks, talks)) as service:
-        run = await run_to_rest(service, "talks")
+    async with serving(run_storage, chain("talks", asks, talks)) as service:
+        run = await run_until_idle(service, "talks")
         [wait] = (await service.waits(WS)).items
 
         async def followed(live: bool) -> list[Any]:
@@ -926,24 +930,24 @@ HANDLERS = Handlers(
 
 
 @pytest.mark.parametrize("is_stored", [True, False], ids=["added by the API", "served by the project"])
-async def test_a_run_keeps_the_version_that_it_began_with(place: RunStorage, is_stored: bool) -> None:
-    async with serving(place, *([] if is_stored else [definition_of("1", "old")]), handlers=HANDLERS) as service:
+async def test_a_run_keeps_the_version_that_it_began_with(run_storage: RunStorage, is_stored: bool) -> None:
+    async with serving(run_storage, *([] if is_stored else [definition_of("1", "old")]), handlers=HANDLERS) as service:
         if is_stored:
             await service.add_definition(WS, definition_of("1", "old"))
-        before = await run_to_rest(service, "order")
+        before = await run_until_idle(service, "order")
         assert before.status is RunStatus.WAITING
         if is_stored:
             await service.add_definition(WS, definition_of("2", "new"))
-    async with serving(place, *([] if is_stored else [definition_of("2", "new")]), handlers=HANDLERS) as service:
-        after = await run_to_rest(service, "order")
+    async with serving(run_storage, *([] if is_stored else [definition_of("2", "new")]), handlers=HANDLERS) as service:
+        after = await run_until_idle(service, "order")
         assert before.definition_id != after.definition_id
         for run, name in ((before, "old"), (after, "new")):
             await service.signal(WS, run.id, "paid", {"sum": 1})
-            assert (await until(lambda run=run: ended_run(service, run.id))).output == {"sum": 1, "by": name}
+            assert (await wait_until(lambda run=run: ended_run(service, run.id))).output == {"sum": 1, "by": name}
 
 
-async def test_a_version_of_a_definition_is_immutable(place: RunStorage) -> None:
-    async with serving(place, handlers=HANDLERS) as service:
+async def test_a_version_of_a_definition_is_immutable(run_storage: RunStorage) -> None:
+    async with serving(run_storage, handlers=HANDLERS) as service:
         one = await service.add_definition(WS, definition_of("1", "old"))
         same = await service.add_definition(WS, definition_of("1", "old"))
         assert (one.created, same.created, same.definition.id) == (True, False, one.definition.id)
@@ -955,17 +959,17 @@ async def test_a_version_of_a_definition_is_immutable(place: RunStorage) -> None
             await service.start(WS, StartRun(definition_id=elsewhere.definition.id))
 
 
-async def test_a_run_is_postponed_until_its_graph_is_served_again(place: RunStorage) -> None:
-    async with serving(place, chain("pays", waits_for_payment)) as service:
-        run = await run_to_rest(service, "pays")
+async def test_a_run_is_postponed_until_its_graph_is_served_again(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain("pays", waits_for_payment)) as service:
+        run = await run_until_idle(service, "pays")
     clock = FakeClock(run.created_at + timedelta(hours=1))
-    async with serving(place, clock=clock) as service:
+    async with serving(run_storage, clock=clock) as service:
         await service.signal(WS, run.id, "payment_confirmed", {"amount": 1})
-        postponed = await until(lambda: postponed_run(service, run.id))
+        postponed = await wait_until(lambda: postponed_run(service, run.id))
         assert postponed.status is RunStatus.WAITING
     clock.advance(60)
-    async with serving(place, chain("pays", waits_for_payment), clock=clock) as service:
-        assert (await until(lambda: ended_run(service, run.id))).output == {"log": [{"amount": 1}]}
+    async with serving(run_storage, chain("pays", waits_for_payment), clock=clock) as service:
+        assert (await wait_until(lambda: ended_run(service, run.id))).output == {"log": [{"amount": 1}]}
 
 
 async def postponed_run(service: Any, run_id: str) -> Any:
@@ -973,22 +977,22 @@ async def postponed_run(service: Any, run_id: str) -> Any:
     return run if run.claim is None and run.due_at is not None and run.due_at > service.clock.now() else None
 
 
-async def test_secrets_are_redacted_in_events_but_not_in_run_data(place: RunStorage) -> None:
+async def test_secrets_are_redacted_in_events_but_not_in_run_data(run_storage: RunStorage) -> None:
     def breaks(state: State) -> State:
         raise ValueError("the key sk-123 is wrong")
 
     def redact(value: Any) -> Any:
         return json.loads(json.dumps(value).replace("sk-123", "[redacted]"))
 
-    async with serving(place, chain("breaks", breaks), redact=redact) as service:
-        run = await run_to_rest(service, "breaks", {"log": ["sk-123"]})
+    async with serving(run_storage, chain("breaks", breaks), redact=redact) as service:
+        run = await run_until_idle(service, "breaks", {"log": ["sk-123"]})
         assert run.error["message"] == "ValueError: the key [redacted] is wrong"
         assert "sk-123" not in str(await service.events(WS, run.id)) + str(await service.steps(WS, run.id))
         assert (run.input, await service.state(WS, run.id)) == ({"log": ["sk-123"]}, {"log": ["sk-123"]})
 
 
 @pytest.mark.sampled(2)
-async def test_a_stopping_service_does_not_wait_for_scheduled_retries(place: RunStorage) -> None:
+async def test_a_stopping_service_does_not_wait_for_scheduled_retries(run_storage: RunStorage) -> None:
     healthy, calls = threading.Event(), list[int]()
 
     def flaky(state: State) -> State:
@@ -998,26 +1002,26 @@ async def test_a_stopping_service_does_not_wait_for_scheduled_retries(place: Run
         return {"log": ["through"]}
 
     policy = RetryPolicy(max_attempts=3, initial_interval=4.0, jitter=False)
-    async with serving(place, chain("flaky", flaky, retry_policy=policy)) as service:
+    async with serving(run_storage, chain("flaky", flaky, retry_policy=policy)) as service:
         started = await service.start(WS, StartRun(graph="flaky"))
-        await until(lambda: events_of(service, started.run, "STEP_RETRY_SCHEDULED"))
+        await wait_until(lambda: events_of(service, started.run, "STEP_RETRY_SCHEDULED"))
     assert len(calls) == 1  # the service did not wait for the next attempt
     healthy.set()
-    async with serving(place, chain("flaky", flaky, retry_policy=policy)) as service:
-        done = await until(lambda: ended_run(service, started.run.id))
+    async with serving(run_storage, chain("flaky", flaky, retry_policy=policy)) as service:
+        done = await wait_until(lambda: ended_run(service, started.run.id))
         assert done.output == {"log": ["through"]}
         [step] = await service.steps(WS, done.id)
         assert (step.status, step.attempt) == (StepStatus.COMPLETED, 2)
 
 
-async def test_a_node_may_cancel_its_run(place: RunStorage) -> None:
+async def test_a_node_may_cancel_its_run(run_storage: RunStorage) -> None:
     async def gives_up(state: State, runtime: Runtime[Any]) -> State:
         runtime.control.request_cancel("no use")
         await asyncio.sleep(PATIENCE)
         return {}
 
-    async with serving(place, chain("hopeless", gives_up)) as service:
-        run = await run_to_rest(service, "hopeless")
+    async with serving(run_storage, chain("hopeless", gives_up)) as service:
+        run = await run_until_idle(service, "hopeless")
         assert run.status is RunStatus.CANCELLED
         [event] = await events_of(service, run, "WORKFLOW_CANCELLED")
         assert "no use" in event.payload["reason"]

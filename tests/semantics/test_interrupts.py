@@ -230,7 +230,7 @@ def test_an_ambiguous_answer_is_refused_and_lists_the_open_questions(driver: Any
     with pytest.raises(InvalidResume, match="2 questions are open") as caught:
         driver.invoke(app, Command(resume="which"), thread_id="1")
     assert set(caught.value.open_ids) == set(ids.values())
-    assert all(identity in str(caught.value) for identity in ids.values())
+    assert all(question_id in str(caught.value) for question_id in ids.values())
 
 
 def test_an_unknown_id_is_refused_and_nothing_changes(driver: Any) -> None:
@@ -313,7 +313,7 @@ def test_sends_ask_separate_questions(driver: Any) -> None:
     app = graph.add_node("w", lambda n: {"log": [interrupt(n)]}).add_edge(START, "s").compile(InMemorySaver())
 
     ids = questions(driver.invoke(app, {"x": 1}, thread_id="1"))
-    result = driver.invoke(app, Command(resume={identity: n * 10 for n, identity in ids.items()}), thread_id="1")
+    result = driver.invoke(app, Command(resume={question_id: n * 10 for n, question_id in ids.items()}), thread_id="1")
 
     assert len(set(ids.values())) == 3
     assert result["log"] == [0, 10, 20]

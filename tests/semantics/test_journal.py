@@ -248,13 +248,13 @@ def test_5_2_arguments_without_a_fingerprint_are_refused(driver: Any) -> None:
 
 
 def test_a_runtime_can_be_read_after_its_task(driver: Any, service: Service) -> None:
-    kept: list[Runtime[Any]] = []
+    runtimes: list[Runtime[Any]] = []
 
     def first(state: State, runtime: Runtime[Any]) -> None:
-        kept.append(runtime)
+        runtimes.append(runtime)
 
     def second(state: State) -> dict[str, Any]:
-        return {"log": [kept[0].execution_info.node]}
+        return {"log": [runtimes[0].execution_info.node]}
 
     graph = StateGraph(State).add_node(first).add_node(second).add_edge(START, "first").add_edge("first", "second")
     assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["first"]

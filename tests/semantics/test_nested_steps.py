@@ -275,8 +275,8 @@ async def test_coroutines_of_a_task_group_may_ask_questions() -> None:
 
     async def node(state: State) -> State:
         async with asyncio.TaskGroup() as group:
-            asked = [group.create_task(ask(value)) for value in "ab"]
-        return {"log": [task.result() for task in asked]}
+            question_tasks = [group.create_task(ask(value)) for value in "ab"]
+        return {"log": [task.result() for task in question_tasks]}
 
     app = one_node_graph(node).compile(InMemorySaver())
     await app.ainvoke({}, THREAD)

@@ -144,13 +144,13 @@ def test_case_23_the_arguments_of_a_router(run: Runner) -> None:
 def test_case_23_calls_of_a_routing_agent_are_not_counted(run: Runner) -> None:
     counts: list[int] = []
     routes = ScriptedModel(["b", "a", "stop"])
-    known = [Agent(name, model=ScriptedModel([name])) for name in "ab"]
+    agents = [Agent(name, model=ScriptedModel([name])) for name in "ab"]
 
     def on_route(result: Any, network: Any) -> Any:
         counts.append(network.call_count)
         return None if result.text == "stop" else [result.text]
 
-    ended = run(Network("n", agents=known, router=RoutingAgent("R", model=routes, on_route=on_route)), "go")
+    ended = run(Network("n", agents=agents, router=RoutingAgent("R", model=routes, on_route=on_route)), "go")
     assert counts == [0, 1, 2]
     assert agent_names(ended) == ["b", "a"]
     assert ended.call_count == 2

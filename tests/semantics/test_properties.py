@@ -77,12 +77,12 @@ class NodePlan:
     coroutine: bool
     signals: bool
     rings: bool
-    """Whether it writes the channel that subscribers wait for."""
+    """True if it writes the channel that subscribers wait for."""
     subscribes: bool
     last: bool
-    """Whether it writes the field that takes one writer."""
+    """True if it writes the field that takes one writer."""
     stops: bool
-    """Whether it sometimes ends the run, or its path."""
+    """True if it sometimes ends the run, or its path."""
     overwrites: bool
 
 
@@ -130,14 +130,19 @@ def graph_plans(draw: st.DrawFn) -> GraphPlan:
 def behaviour(name: str, plan: NodePlan) -> Callable[[Any], Any]:
     """Return a node whose result depends only on its input."""
 
-    def node(given: Any) -> Any:
-        if isinstance(given, list):  # gathered arguments
-            key, left = sum(arg["n"] for arg in given) + len(given), min(arg["left"] for arg in given) - 1
-        elif "left" in given:
-            key, left = given["n"], given["left"] - 1
+    def node(graph_input: Any) -> Any:
+        if isinstance(graph_input, list):  # gathered arguments
+            key, left = (
+                sum(arg["n"] for arg in graph_input) + len(graph_input),
+                min(arg["left"] for arg in graph_input) - 1,
+            )
+        elif "left" in graph_input:
+            key, left = graph_input["n"], graph_input["left"] - 1
         else:
-            visits = given.get("visits", 0)
-            key = (given.get("chain", 0) + visits + given.get("signal", 0) + len(given.get("log", ()))) % 97
+            visits = graph_input.get("visits", 0)
+            key = (
+                graph_input.get("chain", 0) + visits + graph_input.get("signal", 0) + len(graph_input.get("log", ()))
+            ) % 97
             left = 2 if visits < VISITS else 0
         update: dict[str, Any] = {"log": [f"{name}{key}"], "visits": 1, "chain": key + ord(name)}
         if plan.last:
@@ -207,10 +212,10 @@ def compiled(plan: GraphPlan, delay: Delays = no_delay, **options: Any) -> Any:
 def delayed(function: Callable[[Any], Any], delay: Delays) -> Callable[[Any], Any]:
     """Return a coroutine function that yields to the event loop `delay()` times."""
 
-    async def node(given: Any) -> Any:
+    async def node(graph_input: Any) -> Any:
         for _ in range(delay()):
             await asyncio.sleep(0)
-        return function(given)
+        return function(graph_input)
 
     node.__name__ = function.__name__
     return node
@@ -348,13 +353,13 @@ def run_in_calls(
     """Call newly compiled graphs until the thread completes."""
 
     def run() -> Any:
-        given: Any = GIVEN
+        graph_input: Any = GIVEN
         for _ in range(LIMIT + 2):
             app = compiled(plan, checkpointer=saver, instruments=[frontiers])
-            result, is_done = advance(app, given)
+            result, is_done = advance(app, graph_input)
             if is_done or not app.get_state(thread_id="t").next:
                 return result
-            given = None
+            graph_input = None
         raise AssertionError("The thread never completed.")
 
     return outcome_of(frontiers, run)
@@ -365,20 +370,20 @@ def reached_limit(outcome: Outcome) -> bool:
     return isinstance(outcome[1], tuple) and outcome[1][0] == "GraphRecursionError"
 
 
-def stop_after(app: Any, given: Any) -> tuple[Any, bool]:
-    return app.invoke(given, thread_id="t", interrupt_after="*"), False
+def stop_after(app: Any, graph_input: Any) -> tuple[Any, bool]:
+    return app.invoke(graph_input, thread_id="t", interrupt_after="*"), False
 
 
-def stop_before(app: Any, given: Any) -> tuple[Any, bool]:
-    return app.invoke(given, thread_id="t", interrupt_before="*"), False
+def stop_before(app: Any, graph_input: Any) -> tuple[Any, bool]:
+    return app.invoke(graph_input, thread_id="t", interrupt_before="*"), False
 
 
-def stop_after_async(app: Any, given: Any) -> tuple[Any, bool]:
-    return asyncio.run(app.ainvoke(given, thread_id="t", interrupt_after="*")), False
+def stop_after_async(app: Any, graph_input: Any) -> tuple[Any, bool]:
+    return asyncio.run(app.ainvoke(graph_input, thread_id="t", interrupt_after="*")), False
 
 
-def stop_by_iter(app: Any, given: Any) -> tuple[Any, bool]:
-    with app.iter(given, thread_id="t", halt=lambda step: True) as steps:
+def stop_by_iter(app: Any, graph_input: Any) -> tuple[Any, bool]:
+    with app.iter(graph_input, thread_id="t", halt=lambda step: True) as steps:
         for _ in steps:
             pass
     return app.get_state(thread_id="t").values, False
@@ -392,12 +397,12 @@ class DrainAfterOne(Instrument):
         self.control.request_drain("test")
 
 
-def stop_by_drain(app: Any, given: Any) -> tuple[Any, bool]:
+def stop_by_drain(app: Any, graph_input: Any) -> tuple[Any, bool]:
     control = RunControl()
     drained = app.graph, app.checkpointer
     app = type(app)(drained[0], checkpointer=drained[1], instruments=[*APP_INSTRUMENTS, DrainAfterOne(control)])
     try:
-        return app.invoke(given, thread_id="t", control=control), True
+        return app.invoke(graph_input, thread_id="t", control=control), True
     except GraphDrained:
         return app.get_state(thread_id="t").values, False
 
@@ -428,9 +433,9 @@ def test_a_run_stopped_after_random_supersteps_has_the_same_outcome(plan: GraphP
         return
     frontiers, pauses = Frontiers(), list(stops)
 
-    def advance(app: Any, given: Any) -> tuple[Any, bool]:
+    def advance(app: Any, graph_input: Any) -> tuple[Any, bool]:
         if not pauses:
-            return app.invoke(given, thread_id="t"), True
+            return app.invoke(graph_input, thread_id="t"), True
         after = pauses.pop()
         count = [0]
 
@@ -438,7 +443,7 @@ def test_a_run_stopped_after_random_supersteps_has_the_same_outcome(plan: GraphP
             count[0] += 1
             return count[0] > after
 
-        with app.iter(given, thread_id="t", halt=halt) as steps:
+        with app.iter(graph_input, thread_id="t", halt=halt) as steps:
             for _ in steps:
                 pass
         return app.get_state(thread_id="t").values, False

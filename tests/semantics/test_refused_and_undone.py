@@ -77,11 +77,11 @@ def test_an_answer_with_an_invalid_update_is_not_saved(driver: Any, saver: Any, 
 def test_a_refused_command_to_an_old_checkpoint_leaves_the_head(driver: Any, saver: Any, command: Any) -> None:
     app = asking_app(saver)
     driver.invoke(app, {"log": []}, THREAD)
-    asked = app.get_state(THREAD).config
+    config = app.get_state(THREAD).config
     driver.invoke(app, Command(resume="done"), THREAD)
     before = app.get_state(THREAD)
     with pytest.raises((InvalidResume, InvalidUpdateError, UnknownTarget)):
-        driver.invoke(app, command, asked)
+        driver.invoke(app, command, config)
     assert app.get_state(THREAD).config == before.config
     assert (app.get_state(THREAD).values, app.get_state(THREAD).next) == ({"log": ["done"]}, ())
 
@@ -223,12 +223,12 @@ def test_an_update_for_a_failed_task_keeps_the_results_of_its_siblings(driver: A
     app = fan_out_app(saver, work)
     with pytest.raises(ConnectionError):
         driver.invoke(app, {"log": []}, THREAD)
-    landed = [task.result is not None for task in app.get_state(THREAD).tasks]
-    updates: Any = [({"log": ["by hand"]}, "work")] * landed.count(False)  # some siblings may not have begun
+    has_result = [task.result is not None for task in app.get_state(THREAD).tasks]
+    updates: Any = [({"log": ["by hand"]}, "work")] * has_result.count(False)  # some siblings may not have begun
     app.bulk_update_state(THREAD, updates)
     assert app.get_state(THREAD).next == ()
-    assert log_of(app) == [number if landed[number] else "by hand" for number in range(4)]
-    assert len(ran) == landed.count(True) + 1
+    assert log_of(app) == [number if has_result[number] else "by hand" for number in range(4)]
+    assert len(ran) == has_result.count(True) + 1
 
 
 def test_one_update_cannot_replace_several_tasks_of_its_node(driver: Any, saver: Any) -> None:
@@ -275,11 +275,11 @@ def test_an_update_of_an_old_checkpoint_asks_the_other_questions_again(driver: A
     graph = StateGraph(State).add_node("a", ask_name("a")).add_node("b", ask_name("b"))
     app = graph.add_edge(START, "a").add_edge(START, "b").compile(saver)
     result = driver.invoke(app, {"log": []}, THREAD)
-    asked = app.get_state(THREAD).config
+    config = app.get_state(THREAD).config
     driver.invoke(
         app, Command(resume={question.id: f"old {question.value}" for question in result["__interrupt__"]}), THREAD
     )
-    app.update_state(asked, {"log": ["by hand"]}, as_node="a")
+    app.update_state(config, {"log": ["by hand"]}, as_node="a")
     assert [question.value for question in app.get_state(THREAD).interrupts] == ["b?"]
     assert driver.invoke(app, Command(resume="new"), THREAD)["log"] == ["by hand", "new"]
 

@@ -162,7 +162,7 @@ def test_streams_and_budgets_receive_what_remote_nodes_report(executor: Executor
 
 
 @pytest.mark.parametrize("use", nodes.REFUSED)
-def test_what_needs_the_run_is_refused(executor: Executor, use: str) -> None:
+def test_a_use_of_the_run_is_refused(executor: Executor, use: str) -> None:
     with pytest.raises(RemoteCallError, match=r"'work' runs in a worker process.* Not available there: "):
         fan_out(nodes.use_refused, executor).invoke({"items": [use]})
 

@@ -6,7 +6,7 @@ import operator
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import WS, RunStorage, run_to_rest, serving, until, wait_until_idle
+from tests.semantics.on_services import WS, RunStorage, run_until_idle, serving, wait_until, wait_until_idle
 
 from statewright import START, StateGraph, interrupt, wait_for_event
 from statewright.async_futures import aresolve
@@ -81,26 +81,26 @@ async def send(service: Service, run: Run, form: str, by: str) -> None:
 @pytest.mark.parametrize("second", ["signal", "answer"])
 @pytest.mark.parametrize("first", ["signal", "plain signal", "answer", "event"])
 async def test_a_wait_for_an_event_takes_only_one_answer(
-    place: RunStorage, first: str, second: str, monkeypatch: pytest.MonkeyPatch
+    run_storage: RunStorage, first: str, second: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with serving(place, graph_of(await_payment), settings=IDLE) as service:
-        run = await run_to_rest(service, "g", {})
+    async with serving(run_storage, graph_of(await_payment), settings=IDLE) as service:
+        run = await run_until_idle(service, "g", {})
         release = hold_workers(service, monkeypatch)
         await send(service, run, first, "first")
         with pytest.raises(InvalidTransition):
             await send(service, run, second, "second")
         release()
-        done = await until(lambda: _completed(service, run))
+        done = await wait_until(lambda: _completed(service, run))
         assert done.output == {"log": ["first"]}
         assert await aresolve(service.context.ledger.count(Signal, where(run_id=run.id, taken=False))) == 0
 
 
 @pytest.mark.parametrize("form", ["signal", "answer"])
 async def test_an_answer_between_the_read_and_the_write_of_another_is_detected(
-    place: RunStorage, form: str, monkeypatch: pytest.MonkeyPatch
+    run_storage: RunStorage, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with serving(place, graph_of(await_payment), settings=IDLE) as service:
-        run = await run_to_rest(service, "g", {})
+    async with serving(run_storage, graph_of(await_payment), settings=IDLE) as service:
+        run = await run_until_idle(service, "g", {})
         release, write = hold_workers(service, monkeypatch), ServiceContext.write
         rival = {"signal": "answer", "answer": "signal"}[form]
 
@@ -113,56 +113,60 @@ async def test_an_answer_between_the_read_and_the_write_of_another_is_detected(
         with pytest.raises(InvalidTransition):
             await send(service, run, form, "second")
         release()
-        assert (await until(lambda: _completed(service, run))).output == {"log": ["first"]}
+        assert (await wait_until(lambda: _completed(service, run))).output == {"log": ["first"]}
 
 
 async def test_a_signal_goes_to_the_unanswered_wait_for_its_type(
-    place: RunStorage, monkeypatch: pytest.MonkeyPatch
+    run_storage: RunStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with serving(place, graph_of(await_payment, await_shipment, is_parallel=True), settings=IDLE) as service:
-        run = await run_to_rest(service, "g", {})
+    async with serving(
+        run_storage, graph_of(await_payment, await_shipment, is_parallel=True), settings=IDLE
+    ) as service:
+        run = await run_until_idle(service, "g", {})
         release = hold_workers(service, monkeypatch)
         await send(service, run, "answer", "answer")
         await send(service, run, "signal", "signal")
         with pytest.raises(InvalidTransition):
             await send(service, run, "signal", "late")
         release()
-        done = await until(lambda: _completed(service, run))
+        done = await wait_until(lambda: _completed(service, run))
         assert sorted(done.output["log"]) == ["answer", "signal too"]
 
 
-async def test_an_event_wakes_only_runs_without_an_answer(place: RunStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serving(place, graph_of(await_payment), settings=IDLE) as service:
-        first, second = [await run_to_rest(service, "g", {}) for _ in range(2)]
+async def test_an_event_wakes_only_runs_without_an_answer(
+    run_storage: RunStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(run_storage, graph_of(await_payment), settings=IDLE) as service:
+        first, second = [await run_until_idle(service, "g", {}) for _ in range(2)]
         release = hold_workers(service, monkeypatch)
         await send(service, first, "answer", "answer")
         event = await service.send_event(WS, "paid", {"by": "event"})
         assert event.woken == [second.id]
         release()
-        assert (await until(lambda: _completed(service, first))).output == {"log": ["answer"]}
-        assert (await until(lambda: _completed(service, second))).output == {"log": ["event"]}
+        assert (await wait_until(lambda: _completed(service, first))).output == {"log": ["answer"]}
+        assert (await wait_until(lambda: _completed(service, second))).output == {"log": ["event"]}
 
 
 @pytest.mark.parametrize("node", [ask, await_payment])
-async def test_an_unused_answer_does_not_answer_a_repeated_question(place: RunStorage, node: Any) -> None:
+async def test_an_unused_answer_does_not_answer_a_repeated_question(run_storage: RunStorage, node: Any) -> None:
     """Such an answer may come from an older version, which kept a second answer next to the first."""
-    async with serving(place, graph_of(node, await_shipment), settings=IDLE) as service:
-        run = await run_to_rest(service, "g", {}, thread_id="t")
+    async with serving(run_storage, graph_of(node, await_shipment), settings=IDLE) as service:
+        run = await run_until_idle(service, "g", {}, thread_id="t")
         asked_at = (await service.threads.state(WS, "t"))["checkpointId"]
         (wait,) = (await waits_of(service, run)).values()
         now = service.clock.now()
         await service.answer(WS, run.id, {wait.id: {"by": "answer"}})
-        await until(lambda: _waits_for(service, run, "await_shipment"))
+        await wait_until(lambda: _waits_for(service, run, "await_shipment"))
         late = answer_to(wait, {"by": "late"}, now)
         late.key = None
         await service.context.write([Insert(late)])
         await service.threads.fork(WS, "t", asked_at)
-        await until(lambda: _waits_for(service, run, wait.step_name))
+        await wait_until(lambda: _waits_for(service, run, wait.step_name))
         again = await wait_until_idle(service, run)
         assert again.status is RunStatus.WAITING
         assert list(await waits_of(service, run)) == [wait.step_name]
         await service.answer(WS, run.id, {wait.id: {"by": "repeated"}})
-        await until(lambda: _waits_for(service, run, "await_shipment"))
+        await wait_until(lambda: _waits_for(service, run, "await_shipment"))
         (answer,) = (await service.threads.state(WS, "t"))["values"]["log"]
         assert answer in ("repeated", {"by": "repeated"})
 

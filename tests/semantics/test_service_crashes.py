@@ -232,9 +232,9 @@ async def drive_run(service: Any, *, key: str = "once") -> Any:
                     await service.answer(WS, run_id, {wait.id: "yes"})
 
 
-async def serve_until_death(place: RunStorage, life: Life, graphs: Any) -> None:
+async def serve_until_death(run_storage: RunStorage, life: Life, graphs: Any) -> None:
     """Run a service and a client until its process dies."""
-    views = place.views()
+    views = run_storage.views()
     views_until_death = {"ledger": MortalLedger(views["ledger"], life), "saver": MortalSaver(views["saver"], life)}
     with suppress(StorageUnavailable):
         async with _serving(views_until_death, graphs) as service:
@@ -265,17 +265,17 @@ async def test_a_run_completes_exactly_once_wherever_its_service_dies(
 ) -> None:
     # Dying after a write is almost the same as dying before the next one.
     for number in WRITES[::2] if makes_last else WRITES:
-        place = RunStorage(tmp_path / f"{number}.db")
+        run_storage = RunStorage(tmp_path / f"{number}.db")
         try:
             TOOL_CALLS.clear()
             life = Life(number, makes_last=makes_last)
-            await serve_until_death(place, life, GRAPHS[shape]())
-            async with serving(place, *GRAPHS[shape](), settings=QUICK, spending_limits=MANY) as service:
+            await serve_until_death(run_storage, life, GRAPHS[shape]())
+            async with serving(run_storage, *GRAPHS[shape](), settings=QUICK, spending_limits=MANY) as service:
                 async with asyncio.timeout(PATIENCE):
                     run = await drive_run(service)
                 await check_complete(service, run, shape)
         finally:
-            place.close()
+            run_storage.close()
         if not life.has_ended:
             return
     raise AssertionError("The run takes more writes: add some to WRITES.")

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Self, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, RunStorage, until, wait_until_idle
+from tests.semantics.on_services import PATIENCE, WS, RunStorage, wait_until, wait_until_idle
 
 from statewright import START, StateGraph
 from statewright.async_futures import aresolve
@@ -135,7 +135,7 @@ class BeatingClock(FakeClock):
         async def are_waiting() -> bool:
             return sum(alarm.callback is not None for alarm in self._beats) == workers
 
-        await until(are_waiting)
+        await wait_until(are_waiting)
         self.advance(BEAT)
 
 
@@ -147,12 +147,12 @@ class State(TypedDict, total=False):
 class Cluster:
     """Several services on one storage and one clock, and the calls of the node of their graph."""
 
-    def __init__(self, place: RunStorage) -> None:
-        self.place = place
+    def __init__(self, run_storage: RunStorage) -> None:
+        self.run_storage = run_storage
         self.clock = BeatingClock()
         self.calls: list[tuple[str, str]] = []
         """The name of the service and the label of the run of each call."""
-        self.ledger: Any = place.views()["ledger"]
+        self.ledger: Any = run_storage.views()["ledger"]
         self._services = AsyncExitStack()
         self._hosts: list[Host] = []
 
@@ -175,7 +175,7 @@ class Cluster:
         """Start a service, and wait until its worker is registered."""
         host = self.host(name, *gates, **options)
         await self._services.enter_async_context(host.service)
-        await until(host.record)
+        await wait_until(host.record)
         return host
 
     async def start_without_claims(self, name: str) -> Host:
@@ -222,7 +222,7 @@ class Host:
         for node in (work, await_cancellation):
             graph = StateGraph(State, name=node.__name__).add_node("work", node).add_edge(START, "work")
             catalog.serve(node.__name__, graph)
-        views = cluster.place.views()
+        views = cluster.run_storage.views()
         views["ledger"] = GatedLedger(views["ledger"], gates, fails)
         self.service = Service(catalog, settings=SETTINGS, clock=cluster.clock, **views)
 
@@ -244,15 +244,15 @@ async def check_calls(cluster: Cluster, *calls: tuple[str, str]) -> None:
     async def are_enough() -> bool:
         return len(cluster.calls) >= len(calls)
 
-    await until(are_enough)
+    await wait_until(are_enough)
     assert sorted(cluster.calls) == sorted(calls)
 
 
 # -- runs of a live worker that is considered dead
 
 
-async def test_a_worker_that_renews_its_lease_late_keeps_its_runs(place: RunStorage) -> None:
-    async with Cluster(place) as cluster:
+async def test_a_worker_that_renews_its_lease_late_keeps_its_runs(run_storage: RunStorage) -> None:
+    async with Cluster(run_storage) as cluster:
         host_a = await cluster.start("A")
         first = await host_a.start_run("first")
         await check_calls(cluster, ("A", "first"))
@@ -262,7 +262,7 @@ async def test_a_worker_that_renews_its_lease_late_keeps_its_runs(place: RunStor
         await cluster.start("B", listing, claiming)
         await listing.reached()  # B has read that the lease of A has expired
         await cluster.clock.advance_to_beat(1)
-        await until(lambda: has_lease(cluster, host_a.worker.id))
+        await wait_until(lambda: has_lease(cluster, host_a.worker.id))
         second = await host_a.start_run("second")
         await check_calls(cluster, ("A", "first"), ("A", "second"))
         listing.open()
@@ -283,8 +283,8 @@ async def has_lease(cluster: Cluster, worker_id: str) -> bool:
     return record is not None and (record.until - cluster.clock.now()).total_seconds() == SETTINGS.lease
 
 
-async def test_a_worker_that_does_not_renew_its_lease_loses_its_runs(place: RunStorage) -> None:
-    async with Cluster(place) as cluster:
+async def test_a_worker_that_does_not_renew_its_lease_loses_its_runs(run_storage: RunStorage) -> None:
+    async with Cluster(run_storage) as cluster:
         host_a = await cluster.start("A")
         run = await host_a.start_run("first")
         await check_calls(cluster, ("A", "first"))
@@ -300,8 +300,8 @@ async def test_a_worker_that_does_not_renew_its_lease_loses_its_runs(place: RunS
 # -- runs that a worker claims while it is considered dead
 
 
-async def test_a_worker_whose_record_is_deleted_registers_before_it_begins_a_run(place: RunStorage) -> None:
-    async with Cluster(place) as cluster:
+async def test_a_worker_whose_record_is_deleted_registers_before_it_begins_a_run(run_storage: RunStorage) -> None:
+    async with Cluster(run_storage) as cluster:
         host_a = await cluster.start("A")
         await cluster.delete_record(host_a)
         run = await host_a.start_run("first")
@@ -315,9 +315,9 @@ async def test_a_worker_whose_record_is_deleted_registers_before_it_begins_a_run
 
 @pytest.mark.parametrize("is_record_deleted", [True, False])
 async def test_a_worker_that_claims_runs_after_its_lease_expired_keeps_them(
-    place: RunStorage, is_record_deleted: bool
+    run_storage: RunStorage, is_record_deleted: bool
 ) -> None:
-    async with Cluster(place) as cluster:
+    async with Cluster(run_storage) as cluster:
         claiming = Gate(claims)
         host_a = await cluster.start("A", claiming)
         run = await cluster.host("a service without a worker").start_run("first")
@@ -335,8 +335,8 @@ async def test_a_worker_that_claims_runs_after_its_lease_expired_keeps_them(
         await check_calls(cluster, ("A", "first"))
 
 
-async def test_a_run_released_before_its_worker_checks_its_lease_does_not_begin(place: RunStorage) -> None:
-    async with Cluster(place) as cluster:
+async def test_a_run_released_before_its_worker_checks_its_lease_does_not_begin(run_storage: RunStorage) -> None:
+    async with Cluster(run_storage) as cluster:
         checking = Gate(checks_its_lease)
         host_a = await cluster.start("A", checking)
         await cluster.delete_record(host_a)
@@ -345,7 +345,7 @@ async def test_a_run_released_before_its_worker_checks_its_lease_does_not_begin(
         host_c = await cluster.start("C")
         await check_calls(cluster, ("C", "first"))
         checking.open()
-        await until(host_a.record)
+        await wait_until(host_a.record)
         await host_a.service.stop()  # waits for its attempts to end
         assert (await cluster.run(run)).worker_id == host_c.worker.id
         host_c.go_on.set()
@@ -353,8 +353,8 @@ async def test_a_run_released_before_its_worker_checks_its_lease_does_not_begin(
         await check_calls(cluster, ("C", "first"))
 
 
-async def test_a_worker_that_registers_again_keeps_runs_that_are_about_to_be_released(place: RunStorage) -> None:
-    async with Cluster(place) as cluster:
+async def test_a_worker_that_registers_again_keeps_runs_that_are_about_to_be_released(run_storage: RunStorage) -> None:
+    async with Cluster(run_storage) as cluster:
         checking, releasing, claiming = Gate(checks_its_lease), Gate(releases_a_run), Gate(claims)
         host_a = await cluster.start("A", checking)
         await cluster.delete_record(host_a)
@@ -372,14 +372,14 @@ async def test_a_worker_that_registers_again_keeps_runs_that_are_about_to_be_rel
         await check_calls(cluster, ("A", "first"))
 
 
-async def test_a_run_whose_worker_cannot_check_its_lease_begins_after_the_next_beat(place: RunStorage) -> None:
-    async with Cluster(place) as cluster:
+async def test_a_run_whose_worker_cannot_check_its_lease_begins_after_the_next_beat(run_storage: RunStorage) -> None:
+    async with Cluster(run_storage) as cluster:
         failing = threading.Event()
         host_a = await cluster.start("A", fails=lambda call: failing.is_set() and checks_its_lease(call))
-        await until(lambda: has_free_capacity(host_a.worker))
+        await wait_until(lambda: has_free_capacity(host_a.worker))
         failing.set()
         run = await host_a.start_run("first")
-        await until(lambda: has_nothing_to_do(host_a))
+        await wait_until(lambda: has_nothing_to_do(host_a))
         assert (cluster.calls, (await cluster.run(run)).worker_id) == ([], host_a.worker.id)
         failing.clear()
         await cluster.clock.advance_to_beat(1)
@@ -407,22 +407,22 @@ async def begin_draining(host: Host) -> tuple[str, asyncio.Task[None]]:
     async def has_no_free_capacity() -> bool:
         return not worker.has_free_capacity
 
-    await until(has_no_free_capacity)
+    await wait_until(has_no_free_capacity)
     return worker.id, stopping
 
 
-async def test_a_worker_that_drains_longer_than_its_lease_keeps_its_runs(place: RunStorage) -> None:
-    async with Cluster(place) as cluster:
+async def test_a_worker_that_drains_longer_than_its_lease_keeps_its_runs(run_storage: RunStorage) -> None:
+    async with Cluster(run_storage) as cluster:
         host_a = await cluster.start("A")
         run = await host_a.start_run("first")
         await check_calls(cluster, ("A", "first"))
         host_b = await cluster.start("B")
-        await until(lambda: has_free_capacity(host_b.worker))
+        await wait_until(lambda: has_free_capacity(host_b.worker))
         worker_id, stopping = await begin_draining(host_a)
         for _ in range(7):
             await cluster.clock.advance_to_beat(2)
-            await until(lambda: has_lease(cluster, worker_id))
-            await until(lambda: has_lease(cluster, host_b.worker.id))
+            await wait_until(lambda: has_lease(cluster, worker_id))
+            await wait_until(lambda: has_lease(cluster, host_b.worker.id))
         assert (await cluster.run(run)).worker_id == worker_id
         host_a.go_on.set()
         await stopping
@@ -431,8 +431,8 @@ async def test_a_worker_that_drains_longer_than_its_lease_keeps_its_runs(place: 
         await check_calls(cluster, ("A", "first"))
 
 
-async def test_a_draining_worker_claims_no_runs(place: RunStorage) -> None:
-    async with Cluster(place) as cluster:
+async def test_a_draining_worker_claims_no_runs(run_storage: RunStorage) -> None:
+    async with Cluster(run_storage) as cluster:
         host_a = await cluster.start("A")
         await host_a.start_run("first")
         await check_calls(cluster, ("A", "first"))
@@ -440,15 +440,15 @@ async def test_a_draining_worker_claims_no_runs(place: RunStorage) -> None:
         run = await host_a.start_run("second")
         for _ in range(3):
             await cluster.clock.advance_to_beat(1)
-            await until(lambda: has_lease(cluster, worker_id))
+            await wait_until(lambda: has_lease(cluster, worker_id))
         host_a.go_on.set()
         await stopping
         await check_calls(cluster, ("A", "first"))
         assert (await cluster.run(run)).claim is None
 
 
-async def test_a_run_cancelled_by_another_service_ends_on_a_draining_worker(place: RunStorage) -> None:
-    async with Cluster(place) as cluster:
+async def test_a_run_cancelled_by_another_service_ends_on_a_draining_worker(run_storage: RunStorage) -> None:
+    async with Cluster(run_storage) as cluster:
         host_a = await cluster.start("A")
         run = await host_a.start_run("first", "await_cancellation")
         await check_calls(cluster, ("A", "first"))
@@ -460,23 +460,23 @@ async def test_a_run_cancelled_by_another_service_ends_on_a_draining_worker(plac
         assert (await cluster.run(run)).status is RunStatus.CANCELLED
 
 
-async def test_a_draining_worker_whose_record_is_deleted_registers_again(place: RunStorage) -> None:
-    async with Cluster(place) as cluster:
+async def test_a_draining_worker_whose_record_is_deleted_registers_again(run_storage: RunStorage) -> None:
+    async with Cluster(run_storage) as cluster:
         host_a = await cluster.start("A")
         run = await host_a.start_run("first")
         await check_calls(cluster, ("A", "first"))
         worker_id, stopping = await begin_draining(host_a)
         await aresolve(cluster.ledger.write([Delete(Worker, where(id=worker_id))]))
         await cluster.clock.advance_to_beat(1)
-        await until(lambda: has_lease(cluster, worker_id))
+        await wait_until(lambda: has_lease(cluster, worker_id))
         host_a.go_on.set()
         await stopping
         assert await host_a.record(worker_id) is None
         assert (await cluster.run(run)).status is RunStatus.COMPLETED
 
 
-async def test_a_service_stops_even_if_its_worker_record_cannot_be_written(place: RunStorage) -> None:
-    async with Cluster(place) as cluster:
+async def test_a_service_stops_even_if_its_worker_record_cannot_be_written(run_storage: RunStorage) -> None:
+    async with Cluster(run_storage) as cluster:
         failing, failed = threading.Event(), threading.Event()
 
         def fails(call: Call) -> bool:
@@ -506,7 +506,7 @@ async def test_a_service_stops_even_if_its_worker_record_cannot_be_written(place
 
 
 async def test_a_service_stops_even_if_a_step_ignores_its_cancellation(
-    place: RunStorage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    run_storage: RunStorage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("statewright.service.engine.worker.CANCEL_TIMEOUT", 0.05)
     monkeypatch.setattr("statewright.service.background.loop_thread.CANCEL_TIMEOUT", 0.05)
@@ -525,7 +525,7 @@ async def test_a_service_stops_even_if_a_step_ignores_its_cancellation(
     catalog = Catalog()
     catalog.serve("g", StateGraph(State, name="g").add_node(stubborn).add_edge(START, "stubborn"))
     before = set(threading.enumerate())
-    service = Service(catalog, settings=SETTINGS, **place.views())
+    service = Service(catalog, settings=SETTINGS, **run_storage.views())
     await service.start_working()
     await service.start(WS, StartRun(graph="g", input={}))
     end = await asyncio.to_thread(ends.result, PATIENCE)

@@ -16,10 +16,10 @@ from tests.semantics.on_services import (
     WS,
     RunStorage,
     events_of,
-    run_to_rest,
+    run_until_idle,
     serving,
     types_of,
-    until,
+    wait_until,
     wait_until_idle,
 )
 
@@ -39,9 +39,9 @@ LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 @pytest.fixture
 def shared(tmp_path: Path) -> Iterator[RunStorage]:
     """Yield storage in a file that two services share."""
-    places = RunStorage(tmp_path / "runs.db")
-    yield places
-    places.close()
+    run_storage = RunStorage(tmp_path / "runs.db")
+    yield run_storage
+    run_storage.close()
 
 
 class State(TypedDict, total=False):
@@ -125,7 +125,7 @@ class InterceptingLedger:
 
 
 def service_with_interception(
-    place: RunStorage,
+    run_storage: RunStorage,
     graph: StateGraph,
     *,
     clock: FakeClock | None = None,
@@ -137,7 +137,7 @@ def service_with_interception(
     def matches(queried: Any, where: Any) -> bool:
         return queried is kind and (column is None or any(condition.column == column for condition in where))
 
-    views = place.views()
+    views = run_storage.views()
     ledger = InterceptingLedger(views["ledger"], matches=matches)
     catalog = Catalog()
     catalog.serve(graph.name or "graph", graph)
@@ -159,7 +159,7 @@ async def reached(service: Any, run_id: str, status: RunStatus) -> Any:
         run = await service.run(WS, run_id)
         return run if run.status is status else None
 
-    return await until(run_with_status)
+    return await wait_until(run_with_status)
 
 
 async def outcomes(*calls: Awaitable[Any]) -> list[str]:
@@ -171,12 +171,12 @@ async def outcomes(*calls: Awaitable[Any]) -> list[str]:
 # -- input for a run whose wait times out
 
 
-async def test_an_accepted_decision_wins_over_the_timeout(place: RunStorage) -> None:
+async def test_an_accepted_decision_wins_over_the_timeout(run_storage: RunStorage) -> None:
     clock = FakeClock()
-    ledger, service = service_with_interception(place, graph_of("await_approval", await_approval), clock=clock)
+    ledger, service = service_with_interception(run_storage, graph_of("await_approval", await_approval), clock=clock)
     loop = asyncio.get_running_loop()
     async with service:
-        run = await run_to_rest(service, "await_approval")
+        run = await run_until_idle(service, "await_approval")
         [approval_request] = (await service.approvals(WS, pending=True)).items
 
         def decide() -> None:
@@ -192,12 +192,12 @@ async def test_an_accepted_decision_wins_over_the_timeout(place: RunStorage) -> 
         assert "APPROVAL_EXPIRED" not in await types_of(service, run)
 
 
-async def test_an_accepted_signal_wins_over_the_timeout(place: RunStorage) -> None:
+async def test_an_accepted_signal_wins_over_the_timeout(run_storage: RunStorage) -> None:
     clock = FakeClock()
-    ledger, service = service_with_interception(place, graph_of("await_payment", await_payment), clock=clock)
+    ledger, service = service_with_interception(run_storage, graph_of("await_payment", await_payment), clock=clock)
     loop = asyncio.get_running_loop()
     async with service:
-        run = await run_to_rest(service, "await_payment")
+        run = await run_until_idle(service, "await_payment")
 
         def pay() -> None:
             paying = service.signal(WS, run.id, "paid", {"amount": 7}, must_wait=True)
@@ -209,10 +209,12 @@ async def test_an_accepted_signal_wins_over_the_timeout(place: RunStorage) -> No
         assert (await ended(service, run.id)).output == {"log": [7]}
 
 
-async def test_a_signal_after_a_wait_timed_out_is_stored_without_effect(place: RunStorage) -> None:
+async def test_a_signal_after_a_wait_timed_out_is_stored_without_effect(run_storage: RunStorage) -> None:
     clock, held = FakeClock(), BlockingNode()
-    async with serving(place, graph_of("await_payment", await_payment, held), clock=clock, settings=QUICK) as service:
-        run = await run_to_rest(service, "await_payment")
+    async with serving(
+        run_storage, graph_of("await_payment", await_payment, held), clock=clock, settings=QUICK
+    ) as service:
+        run = await run_until_idle(service, "await_payment")
         clock.advance(HOUR)
         service.wake_background_tasks()
         await held.has_begun()
@@ -226,13 +228,13 @@ async def test_a_signal_after_a_wait_timed_out_is_stored_without_effect(place: R
 
 
 @pytest.mark.parametrize("form", ["signal", "answer"])
-async def test_input_is_refused_while_a_wait_times_out(place: RunStorage, form: str) -> None:
+async def test_input_is_refused_while_a_wait_times_out(run_storage: RunStorage, form: str) -> None:
     clock, held = FakeClock(), BlockingNode()
     ledger, service = service_with_interception(
-        place, graph_of("await_payment", await_payment, held), clock=clock, kind=Wait
+        run_storage, graph_of("await_payment", await_payment, held), clock=clock, kind=Wait
     )
     async with service:
-        run = await run_to_rest(service, "await_payment")
+        run = await run_until_idle(service, "await_payment")
         [wait] = (await service.waits(WS)).items
 
         def end_the_wait() -> None:
@@ -255,16 +257,16 @@ async def test_input_is_refused_while_a_wait_times_out(place: RunStorage, form: 
         assert "SIGNAL_RECEIVED" not in await types_of(service, run)
 
 
-async def test_a_signal_during_the_timeout_of_a_wait_is_kept_for_the_next_wait(place: RunStorage) -> None:
+async def test_a_signal_during_the_timeout_of_a_wait_is_kept_for_the_next_wait(run_storage: RunStorage) -> None:
     clock, held = FakeClock(), BlockingNode()
 
     def await_payment_again(state: State) -> State:
         return await_payment(state)
 
     async with serving(
-        place, graph_of("await_payment", await_payment, held, await_payment_again), clock=clock, settings=QUICK
+        run_storage, graph_of("await_payment", await_payment, held, await_payment_again), clock=clock, settings=QUICK
     ) as service:
-        run = await run_to_rest(service, "await_payment")
+        run = await run_until_idle(service, "await_payment")
         clock.advance(HOUR)
         service.wake_background_tasks()
         await held.has_begun()
@@ -273,7 +275,7 @@ async def test_a_signal_during_the_timeout_of_a_wait_is_kept_for_the_next_wait(p
         assert (await ended(service, run.id)).output == {"log": ["late", "held", 7]}
 
 
-async def test_a_second_approval_can_be_decided_while_the_run_is_running(place: RunStorage) -> None:
+async def test_a_second_approval_can_be_decided_while_the_run_is_running(run_storage: RunStorage) -> None:
     held = threading.Event()
 
     def approve_slowly(state: State) -> State:
@@ -282,9 +284,9 @@ async def test_a_second_approval_can_be_decided_while_the_run_is_running(place: 
         return {"log": [answer["decision"]]}
 
     async with serving(
-        place, graph_of("both", approve_slowly, await_approval, side_by_side=True), settings=QUICK
+        run_storage, graph_of("both", approve_slowly, await_approval, side_by_side=True), settings=QUICK
     ) as service:
-        run = await run_to_rest(service, "both")
+        run = await run_until_idle(service, "both")
         approval_ids = {item.step_name: item.id for item in (await service.approvals(WS, pending=True)).items}
         await service.decide(WS, approval_ids["approve_slowly"], "approved")
         await reached(service, run.id, RunStatus.RUNNING)
@@ -298,9 +300,9 @@ async def test_a_second_approval_can_be_decided_while_the_run_is_running(place: 
 # -- the same request, concurrently
 
 
-async def test_only_one_of_many_concurrent_decisions_counts(place: RunStorage) -> None:
-    async with serving(place, graph_of("await_approval", await_approval), settings=QUICK) as service:
-        run = await run_to_rest(service, "await_approval")
+async def test_only_one_of_many_concurrent_decisions_counts(run_storage: RunStorage) -> None:
+    async with serving(run_storage, graph_of("await_approval", await_approval), settings=QUICK) as service:
+        run = await run_until_idle(service, "await_approval")
         [approval_request] = (await service.approvals(WS, pending=True)).items
         decisions = ["approved", "rejected"] * 5
         results = await outcomes(*(service.decide(WS, approval_request.id, decision) for decision in decisions))
@@ -310,9 +312,9 @@ async def test_only_one_of_many_concurrent_decisions_counts(place: RunStorage) -
         assert len(await events_of(service, run, "APPROVAL_DECIDED")) == 1
 
 
-async def test_only_one_of_many_concurrent_answers_counts(place: RunStorage) -> None:
-    async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
-        run = await run_to_rest(service, "ask")
+async def test_only_one_of_many_concurrent_answers_counts(run_storage: RunStorage) -> None:
+    async with serving(run_storage, graph_of("ask", ask), settings=QUICK) as service:
+        run = await run_until_idle(service, "ask")
         [wait] = (await service.waits(WS)).items
         results = await outcomes(*(service.answer(WS, run.id, {wait.id: n}) for n in range(10)))
         assert results.count("done") == 1
@@ -320,7 +322,7 @@ async def test_only_one_of_many_concurrent_answers_counts(place: RunStorage) -> 
         assert len(await events_of(service, run, "SIGNAL_RECEIVED")) == 1
 
 
-async def test_only_one_of_many_concurrent_retries_counts(place: RunStorage) -> None:
+async def test_only_one_of_many_concurrent_retries_counts(run_storage: RunStorage) -> None:
     broken, held = [True], BlockingNode()
 
     def fail(state: State) -> State:
@@ -328,8 +330,8 @@ async def test_only_one_of_many_concurrent_retries_counts(place: RunStorage) -> 
             raise ValueError("not yet")
         return held(state)
 
-    async with serving(place, graph_of("fail", fail), settings=QUICK) as service:
-        run = await run_to_rest(service, "fail")
+    async with serving(run_storage, graph_of("fail", fail), settings=QUICK) as service:
+        run = await run_until_idle(service, "fail")
         broken.clear()
         results = await outcomes(*(service.retry(WS, run.id) for _ in range(5)))
         held.go.set()
@@ -338,27 +340,27 @@ async def test_only_one_of_many_concurrent_retries_counts(place: RunStorage) -> 
         assert (held.calls, (await types_of(service, run)).count("WORKFLOW_RETRIED")) == (1, 1)
 
 
-async def test_a_signal_sent_many_times_concurrently_counts_once(place: RunStorage) -> None:
+async def test_a_signal_sent_many_times_concurrently_counts_once(run_storage: RunStorage) -> None:
     def twice(state: State) -> State:
         return {"log": [wait_for_event("paid")["amount"], wait_for_event("paid", timeout=HOUR)]}
 
-    async with serving(place, graph_of("twice", twice), settings=QUICK) as service:
-        run = await run_to_rest(service, "twice")
+    async with serving(run_storage, graph_of("twice", twice), settings=QUICK) as service:
+        run = await run_until_idle(service, "twice")
         await asyncio.gather(*(service.signal(WS, run.id, "paid", {"amount": 1}, key="k") for _ in range(10)))
-        await until(lambda: events_of(service, run, "TIMER_SCHEDULED"))
+        await wait_until(lambda: events_of(service, run, "TIMER_SCHEDULED"))
         run = await wait_until_idle(service, run)
         assert run.status is RunStatus.WAITING
         assert len(await events_of(service, run, "SIGNAL_RECEIVED")) == 1
 
 
-async def test_consecutive_waits_take_signals_in_order_of_arrival(place: RunStorage) -> None:
-    async with serving(place, ticking(12), settings=QUICK) as service:
+async def test_consecutive_waits_take_signals_in_order_of_arrival(run_storage: RunStorage) -> None:
+    async with serving(run_storage, ticking(12), settings=QUICK) as service:
         run = (await service.start(WS, StartRun(graph="ticking"))).run
         for n in range(12):
             await service.signal(WS, run.id, "tick", {"n": n})
         assert (await ended(service, run.id)).output["log"] == list(range(12))
         assert service.worker is not None
-        await until(lambda: _idle(service))
+        await wait_until(lambda: _idle(service))
 
 
 def ticking(times: int) -> StateGraph:
@@ -381,9 +383,9 @@ async def _idle(service: Any) -> bool:
 RARE = ServiceSettings(poll_interval=3600, drain=0.2)
 
 
-async def test_a_wait_takes_an_earlier_signal_without_polling(place: RunStorage) -> None:
+async def test_a_wait_takes_an_earlier_signal_without_polling(run_storage: RunStorage) -> None:
     held = BlockingNode()
-    async with serving(place, graph_of("early", held, await_payment), settings=RARE) as service:
+    async with serving(run_storage, graph_of("early", held, await_payment), settings=RARE) as service:
         run = (await service.start(WS, StartRun(graph="early"))).run
         await held.has_begun()
         await service.signal(WS, run.id, "paid", {"amount": 1})
@@ -396,8 +398,8 @@ def parent(state: State, runtime: Runtime[Any]) -> State:
     return {"log": runtime.start_run("child")["log"]}
 
 
-async def test_a_child_run_starts_and_wakes_its_parent_without_polling(place: RunStorage) -> None:
-    async with serving(place, graph_of("parent", parent), graph_of("child", finish), settings=RARE) as service:
+async def test_a_child_run_starts_and_wakes_its_parent_without_polling(run_storage: RunStorage) -> None:
+    async with serving(run_storage, graph_of("parent", parent), graph_of("child", finish), settings=RARE) as service:
         run = (await service.start(WS, StartRun(graph="parent"))).run
         assert (await ended(service, run.id)).output == {"log": ["end"]}
 
@@ -406,9 +408,9 @@ async def test_a_child_run_starts_and_wakes_its_parent_without_polling(place: Ru
 
 
 @pytest.mark.parametrize("on_busy", ["reject", "enqueue", "interrupt", "rollback"])
-async def test_concurrent_starts_with_one_idempotency_key_create_one_run(place: RunStorage, on_busy: str) -> None:
+async def test_concurrent_starts_with_one_idempotency_key_create_one_run(run_storage: RunStorage, on_busy: str) -> None:
     request = StartRun(graph="ask", idempotency_key="k", on_busy=on_busy)
-    async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
+    async with serving(run_storage, graph_of("ask", ask), settings=QUICK) as service:
         started = await asyncio.gather(*(service.start(WS, request) for _ in range(10)))
         assert len({each.run.id for each in started}) == 1
         assert sum(each.created for each in started) == 1
@@ -416,9 +418,11 @@ async def test_concurrent_starts_with_one_idempotency_key_create_one_run(place: 
 
 
 @pytest.mark.parametrize("on_busy", ["reject", "interrupt"])
-async def test_a_repeated_key_finds_its_run_even_if_that_run_holds_the_thread(place: RunStorage, on_busy: str) -> None:
+async def test_a_repeated_key_finds_its_run_even_if_that_run_holds_the_thread(
+    run_storage: RunStorage, on_busy: str
+) -> None:
     request = StartRun(graph="ask", idempotency_key="k", on_busy=on_busy, thread_id="t")
-    views = place.views()
+    views = run_storage.views()
     ledger = InterceptingLedger(views["ledger"], matches=lambda kind, where: kind is Run and _has_key_condition(where))
     catalog = Catalog()
     catalog.serve("ask", graph_of("ask", ask))
@@ -444,9 +448,9 @@ def _has_key_condition(where: Any) -> bool:
 # -- one thread, requested concurrently
 
 
-async def test_only_one_of_many_concurrent_starts_gets_the_thread(place: RunStorage) -> None:
+async def test_only_one_of_many_concurrent_starts_gets_the_thread(run_storage: RunStorage) -> None:
     request = StartRun(graph="ask", thread_id="t")
-    async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
+    async with serving(run_storage, graph_of("ask", ask), settings=QUICK) as service:
         results = await asyncio.gather(*(service.start(WS, request) for _ in range(10)), return_exceptions=True)
         [started] = [result for result in results if not isinstance(result, BaseException)]
         refused = [result for result in results if isinstance(result, RequestConflict)]
@@ -456,9 +460,9 @@ async def test_only_one_of_many_concurrent_starts_gets_the_thread(place: RunStor
 
 
 @pytest.mark.parametrize("on_busy", ["reject", "enqueue", "interrupt", "rollback"])
-async def test_two_workspaces_can_use_the_same_thread_id_concurrently(place: RunStorage, on_busy: str) -> None:
+async def test_two_workspaces_can_use_the_same_thread_id_concurrently(run_storage: RunStorage, on_busy: str) -> None:
     request = StartRun(graph="ask", thread_id="t", on_busy=on_busy)
-    async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
+    async with serving(run_storage, graph_of("ask", ask), settings=QUICK) as service:
         for started in await asyncio.gather(*(service.start(workspace, request) for workspace in (WS, "other"))):
             run = await service.wait(started.run.workspace_id, started.run.id, PATIENCE)
             assert run.status is RunStatus.WAITING
@@ -468,8 +472,8 @@ async def test_two_workspaces_can_use_the_same_thread_id_concurrently(place: Run
 # -- runs that are stopped at an inconvenient moment
 
 
-async def test_a_run_cancelled_in_its_last_step_has_one_outcome(place: RunStorage) -> None:
-    async with serving(place, graph_of("quick", finish), settings=QUICK) as service:
+async def test_a_run_cancelled_in_its_last_step_has_one_outcome(run_storage: RunStorage) -> None:
+    async with serving(run_storage, graph_of("quick", finish), settings=QUICK) as service:
         for wait in range(12):
             run = (await service.start(WS, StartRun(graph="quick"))).run
             await asyncio.sleep(wait * 0.0005)
@@ -482,14 +486,14 @@ async def test_a_run_cancelled_in_its_last_step_has_one_outcome(place: RunStorag
             assert (run.output is None) is (run.status is RunStatus.CANCELLED)
 
 
-async def test_a_run_paused_before_its_interrupt_waits_once_it_is_resumed(place: RunStorage) -> None:
+async def test_a_run_paused_before_its_interrupt_waits_once_it_is_resumed(run_storage: RunStorage) -> None:
     held = BlockingNode()
 
     def block_and_ask(state: State) -> State:
         held(state)
         return {"log": [interrupt("go on?")]}
 
-    async with serving(place, graph_of("ask", block_and_ask), settings=QUICK) as service:
+    async with serving(run_storage, graph_of("ask", block_and_ask), settings=QUICK) as service:
         started = (await service.start(WS, StartRun(graph="ask"))).run
         await held.has_begun()
         await service.pause(WS, started.id)
@@ -505,13 +509,13 @@ async def test_a_run_paused_before_its_interrupt_waits_once_it_is_resumed(place:
         assert (await service.waits(WS)).total == 0
 
 
-async def test_a_child_does_not_outlive_its_cancelled_parent(place: RunStorage) -> None:
-    async with serving(place, graph_of("parent", parent), graph_of("child", ask), settings=QUICK) as service:
+async def test_a_child_does_not_outlive_its_cancelled_parent(run_storage: RunStorage) -> None:
+    async with serving(run_storage, graph_of("parent", parent), graph_of("child", ask), settings=QUICK) as service:
         for wait in range(8):
             run = (await service.start(WS, StartRun(graph="parent"))).run
             await asyncio.sleep(wait * 0.003)
             await service.cancel(WS, run.id)
-            await until(lambda: _idle(service))
+            await wait_until(lambda: _idle(service))
             children = (await service.runs(WS, RunFilter(parent_id=run.id))).items
             assert [child.status for child in children] in ([], [RunStatus.CANCELLED])
 
@@ -519,7 +523,7 @@ async def test_a_child_does_not_outlive_its_cancelled_parent(place: RunStorage) 
 async def test_children_are_cancelled_even_if_the_service_dies_after_cancelling_the_parent(shared: RunStorage) -> None:
     graphs = (graph_of("parent", parent), graph_of("child", ask))
     async with serving(shared, *graphs, settings=QUICK) as service:
-        run = await run_to_rest(service, "parent")
+        run = await run_until_idle(service, "parent")
         [child] = (await service.runs(WS, RunFilter(parent_id=run.id))).items
         await reached(service, child.id, RunStatus.WAITING)
     views = shared.views()
@@ -553,25 +557,25 @@ class _OneWriteLedger:
 # -- threads that runs take from each other
 
 
-async def test_a_pending_run_is_cancelled_by_a_run_that_takes_its_thread(place: RunStorage) -> None:
+async def test_a_pending_run_is_cancelled_by_a_run_that_takes_its_thread(run_storage: RunStorage) -> None:
     later = datetime(2100, 1, 1, tzinfo=UTC)
-    async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
+    async with serving(run_storage, graph_of("ask", ask), settings=QUICK) as service:
         first = (await service.start(WS, StartRun(graph="ask", thread_id="t", after=later))).run
         with pytest.raises(RequestConflict, match="pending"):
             await service.start(WS, StartRun(graph="ask", thread_id="t"))
         for on_busy in ("interrupt", "rollback"):
-            run = await run_to_rest(service, "ask", thread_id="t", on_busy=on_busy)
+            run = await run_until_idle(service, "ask", thread_id="t", on_busy=on_busy)
             assert run.status is RunStatus.WAITING
             assert (await service.run(WS, first.id)).status is RunStatus.CANCELLED
             first = run
 
 
-async def test_a_run_performs_the_rollback_of_the_pending_run_it_replaces(place: RunStorage) -> None:
+async def test_a_run_performs_the_rollback_of_the_pending_run_it_replaces(run_storage: RunStorage) -> None:
     later = datetime(2100, 1, 1, tzinfo=UTC)
-    async with serving(place, graph_of("both", finish, ask), settings=QUICK) as service:
-        await run_to_rest(service, "both", thread_id="t")
+    async with serving(run_storage, graph_of("both", finish, ask), settings=QUICK) as service:
+        await run_until_idle(service, "both", thread_id="t")
         await service.start(WS, StartRun(graph="both", thread_id="t", on_busy="rollback", after=later))
-        last = await run_to_rest(service, "both", thread_id="t", on_busy="rollback")
+        last = await run_until_idle(service, "both", thread_id="t", on_busy="rollback")
         assert await service.state(WS, last.id) == {"log": ["end"]}
 
 
@@ -623,16 +627,16 @@ async def unfinished(service: Service, thread_id: str) -> list[str]:
     ("rival_on_busy", "is_busy"), [("reject", False), ("enqueue", False), ("enqueue", True), ("interrupt", True)]
 )
 async def test_a_run_takes_the_thread_from_runs_that_start_concurrently(
-    place: RunStorage, rival_on_busy: str, is_busy: bool, on_busy: str
+    run_storage: RunStorage, rival_on_busy: str, is_busy: bool, on_busy: str
 ) -> None:
-    ledger, service = service_with_interception(place, graph_of("ask", ask), kind=Run, column="thread_id")
+    ledger, service = service_with_interception(run_storage, graph_of("ask", ask), kind=Run, column="thread_id")
     async with service:
         rival = rival_of(service, ledger)
         if is_busy:
-            await run_to_rest(service, "ask", thread_id="t")
+            await run_until_idle(service, "ask", thread_id="t")
         request = StartRun(graph="ask", thread_id="t", on_busy=rival_on_busy)
         results = act_during_query(ledger, lambda: rival.start(WS, request))
-        last = await run_to_rest(service, "ask", thread_id="t", on_busy=on_busy)
+        last = await run_until_idle(service, "ask", thread_id="t", on_busy=on_busy)
         assert last.status is RunStatus.WAITING
         assert (await service.run(WS, results[0].run.id)).status is RunStatus.CANCELLED
         assert await unfinished(service, "t") == [last.id]
@@ -644,7 +648,7 @@ async def test_a_run_takes_the_thread_from_runs_that_start_concurrently(
 async def test_one_of_many_runs_that_concurrently_take_a_thread_keeps_it(shared: RunStorage) -> None:
     graph = graph_of("ask", ask)
     async with serving(shared, graph, settings=QUICK) as service, serving(shared, graph, settings=QUICK) as other:
-        previous = await run_to_rest(service, "ask", thread_id="t")
+        previous = await run_until_idle(service, "ask", thread_id="t")
         request = StartRun(graph="ask", thread_id="t", on_busy="interrupt")
         started = await asyncio.gather(*(each.start(WS, request) for each in (service, other) * 6))
         [last] = await unfinished(service, "t")
@@ -654,9 +658,9 @@ async def test_one_of_many_runs_that_concurrently_take_a_thread_keeps_it(shared:
         assert [wait.run_id for wait in (await service.waits(WS)).items] == [last]
 
 
-async def test_queued_runs_start_in_order_of_arrival_regardless_of_their_ids(place: RunStorage) -> None:
-    async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
-        first = await run_to_rest(service, "ask", thread_id="t", run_id="run_m")
+async def test_queued_runs_start_in_order_of_arrival_regardless_of_their_ids(run_storage: RunStorage) -> None:
+    async with serving(run_storage, graph_of("ask", ask), settings=QUICK) as service:
+        first = await run_until_idle(service, "ask", thread_id="t", run_id="run_m")
         for run_id in ("run_z", "run_a"):
             await service.start(WS, StartRun(graph="ask", thread_id="t", on_busy="enqueue", run_id=run_id))
         answers: list[str] = []
@@ -672,10 +676,10 @@ async def test_queued_runs_start_in_order_of_arrival_regardless_of_their_ids(pla
 @pytest.mark.parametrize("invalid", [{"graph": "nope"}, {"graph": "ask", "metadata": {"a": "x" * 3_000_000}}])
 @pytest.mark.parametrize("on_busy", ["interrupt", "rollback"])
 async def test_a_refused_start_does_not_take_the_thread(
-    place: RunStorage, invalid: dict[str, Any], on_busy: str
+    run_storage: RunStorage, invalid: dict[str, Any], on_busy: str
 ) -> None:
-    async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
-        run = await run_to_rest(service, "ask", thread_id="t")
+    async with serving(run_storage, graph_of("ask", ask), settings=QUICK) as service:
+        run = await run_until_idle(service, "ask", thread_id="t")
         with pytest.raises((NotFound, PayloadTooLarge)):
             await service.start(WS, StartRun(thread_id="t", on_busy=on_busy, **invalid))
         after = await service.run(WS, run.id)
@@ -685,7 +689,7 @@ async def test_a_refused_start_does_not_take_the_thread(
 async def test_taking_a_thread_and_starting_the_run_are_one_write(shared: RunStorage) -> None:
     graph = graph_of("ask", ask)
     async with serving(shared, graph, settings=QUICK) as service:
-        first = await run_to_rest(service, "ask", thread_id="t")
+        first = await run_until_idle(service, "ask", thread_id="t")
     views, catalog = shared.views(), Catalog()
     catalog.serve("ask", graph)
     failing: Any = _OneWriteLedger(views["ledger"])
@@ -698,12 +702,14 @@ async def test_taking_a_thread_and_starting_the_run_are_one_write(shared: RunSto
 
 @pytest.mark.parametrize("last", [ask, finish])
 @pytest.mark.sampled(2)
-async def test_a_run_that_starts_during_a_retry_of_another_gets_the_thread(place: RunStorage, last: Any) -> None:
+async def test_a_run_that_starts_during_a_retry_of_another_gets_the_thread(run_storage: RunStorage, last: Any) -> None:
     broken = [True]
-    ledger, service = service_with_interception(place, failing_graph(broken, last=last), kind=Run, column="thread_id")
+    ledger, service = service_with_interception(
+        run_storage, failing_graph(broken, last=last), kind=Run, column="thread_id"
+    )
     async with service:
         rival = rival_of(service, ledger)
-        run = await run_to_rest(service, "fail", thread_id="t")
+        run = await run_until_idle(service, "fail", thread_id="t")
         broken.clear()
         request = StartRun(graph="fail", thread_id="t")
         results = act_during_query(ledger, lambda: rival.start_and_wait(WS, request, PATIENCE))
@@ -716,12 +722,14 @@ async def test_a_run_that_starts_during_a_retry_of_another_gets_the_thread(place
 
 
 @pytest.mark.parametrize("on_busy", ["reject", "enqueue", "interrupt"])
-async def test_a_retry_during_the_start_of_another_run_makes_the_thread_busy(place: RunStorage, on_busy: str) -> None:
+async def test_a_retry_during_the_start_of_another_run_makes_the_thread_busy(
+    run_storage: RunStorage, on_busy: str
+) -> None:
     broken = [True]
-    ledger, service = service_with_interception(place, failing_graph(broken), kind=Run, column="thread_id")
+    ledger, service = service_with_interception(run_storage, failing_graph(broken), kind=Run, column="thread_id")
     async with service:
         rival = rival_of(service, ledger)
-        run = await run_to_rest(service, "fail", thread_id="t")
+        run = await run_until_idle(service, "fail", thread_id="t")
         broken.clear()
         results = act_during_query(ledger, lambda: rival.retry(WS, run.id))
         request = StartRun(graph="fail", thread_id="t", on_busy=on_busy)
@@ -786,7 +794,7 @@ async def test_writes_of_a_worker_considered_dead_have_no_effect(shared: RunStor
             done = await ended(other, run.id)
             assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": ["work", "end"]})
             slow_node.go.set()
-            await until(lambda: _idle(service))
+            await wait_until(lambda: _idle(service))
             after = await other.run(WS, run.id)
             assert (after.version, after.last_event) == (done.version, done.last_event)
             assert (await types_of(other, run)).count("STEP_COMPLETED") == 2
@@ -806,7 +814,7 @@ async def test_a_service_can_stop_a_run_that_another_service_executes(shared: Ru
                 await asyncio.sleep(0.15)
                 held.go.set()
                 run = await reached(other, run.id, status)
-                await until(lambda: _idle(service))
+                await wait_until(lambda: _idle(service))
                 assert (await other.run(WS, run.id)).version == run.version
                 assert held.calls == 1
 

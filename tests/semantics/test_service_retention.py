@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, RunStorage, run_to_rest, serving, until, wait_until_idle
+from tests.semantics.on_services import PATIENCE, WS, RunStorage, run_until_idle, serving, wait_until, wait_until_idle
 
 from statewright import START, Runtime, StateGraph, interrupt
 from statewright.async_futures import aresolve
@@ -70,8 +70,8 @@ class Counter:
 class Case:
     """A conversation whose only run is old, and a sweep with a concurrent action."""
 
-    def __init__(self, places: RunStorage, *, fails: bool) -> None:
-        self.views = places.views()
+    def __init__(self, run_storage: RunStorage, *, fails: bool) -> None:
+        self.views = run_storage.views()
         self.fails = fails
         self.asks = False
         self.catalog = Catalog()
@@ -122,7 +122,7 @@ class Case:
     async def start_another(self) -> None:
         """Continue the conversation with a new run."""
         self.asks = True
-        self.new = await run_to_rest(self.service, "g", {"log": ["two"]}, thread_id="t")
+        self.new = await run_until_idle(self.service, "g", {"log": ["two"]}, thread_id="t")
         assert self.new.status is RunStatus.WAITING
 
     async def retry(self) -> None:
@@ -136,7 +136,7 @@ class Case:
         await self.retry()
 
     async def begin(self) -> None:
-        self.old = await run_to_rest(self.service, "g", {"log": ["one"]}, thread_id="t")
+        self.old = await run_until_idle(self.service, "g", {"log": ["one"]}, thread_id="t")
         assert self.old.status is (RunStatus.FAILED if self.fails else RunStatus.COMPLETED)
 
     async def output(self) -> Any:
@@ -145,7 +145,7 @@ class Case:
         assert (await self.service.run(WS, self.new.id)).status is RunStatus.WAITING
         (wait,) = (await self.service.waits(WS, run_id=self.new.id)).items
         await self.service.answer(WS, self.new.id, {wait.id: "three"})
-        done = await until(lambda: ended(self.service, self.new))
+        done = await wait_until(lambda: ended(self.service, self.new))
         assert (done.status, done.error) == (RunStatus.COMPLETED, None)
         return done.output["log"]
 
@@ -176,8 +176,8 @@ async def test_a_conversation_that_continues_during_a_sweep_is_kept(storage: str
     at, complete = 0, 0
     while True:
         at += 1
-        places = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
-        case = Case(places, fails=False)
+        run_storage = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
+        case = Case(run_storage, fails=False)
         async with case.service:
             await case.keep_for_a_month()
             await case.begin()
@@ -186,8 +186,8 @@ async def test_a_conversation_that_continues_during_a_sweep_is_kept(storage: str
             output = await case.output()
             assert output in (["one", "done", "two", "three"], ["two", "three"]), at
             complete += len(output) == 4
-        places.close()
-    places.close()
+        run_storage.close()
+    run_storage.close()
     assert at > 4
     assert complete > 2
 
@@ -198,8 +198,8 @@ async def test_a_run_retried_during_a_sweep_keeps_its_thread(storage: str, meanw
     at, retried = 0, 0
     while True:
         at += 1
-        places = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
-        case = Case(places, fails=True)
+        run_storage = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
+        case = Case(run_storage, fails=True)
         async with case.service:
             await case.keep_for_a_month()
             await case.begin()
@@ -210,8 +210,8 @@ async def test_a_run_retried_during_a_sweep_keeps_its_thread(storage: str, meanw
             else:
                 assert await case.output() == ["one", "three"], at
                 retried += 1
-        places.close()
-    places.close()
+        run_storage.close()
+    run_storage.close()
     assert at > 4
     assert bool(retried) == (meanwhile == "retry")
 
@@ -221,15 +221,15 @@ async def test_two_concurrent_sweeps_of_the_runs_of_a_thread_delete_the_thread(s
     at = 0
     while True:
         at += 1
-        places = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
-        case = Case(places, fails=False)
+        run_storage = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
+        case = Case(run_storage, fails=False)
         async with case.service as service:
             await case.keep_for_a_month()
             await case.begin()
-            await run_to_rest(service, "g", {"log": ["another one"]}, thread_id="t")
+            await run_until_idle(service, "g", {"log": ["another one"]}, thread_id="t")
             is_reached = await case.sweep_meanwhile(at, case.sweep)
             assert (await aresolve(case.views["ledger"].count(Run)), await case.has_thread()) == (0, False), at
-        places.close()
+        run_storage.close()
         if not is_reached:
             break
     assert at > 4
@@ -240,15 +240,15 @@ async def test_an_edit_does_not_recreate_a_thread_deleted_meanwhile(storage: str
     at, edited = 0, 0
     while True:
         at += 1
-        places = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
-        case = Case(places, fails=False)
+        run_storage = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
+        case = Case(run_storage, fails=False)
         async with case.service:
             await case.keep_for_a_month()
             await case.begin()
             is_reached = await case.edit_meanwhile(at, case.sweep)
             assert await case.has_old() == await case.has_thread() == (not is_reached), at
             edited += is_reached
-        places.close()
+        run_storage.close()
         if not is_reached:
             break
     assert edited > 4
@@ -258,7 +258,7 @@ async def test_an_edit_does_not_recreate_a_thread_deleted_meanwhile(storage: str
 
 
 @pytest.mark.parametrize("wait", [False, True])
-async def test_a_child_run_starts_only_once_even_if_it_is_deleted(place: RunStorage, wait: bool) -> None:
+async def test_a_child_run_starts_only_once_even_if_it_is_deleted(run_storage: RunStorage, wait: bool) -> None:
     started: list[str] = []
 
     def start_child(state: State, runtime: Runtime) -> State:
@@ -271,10 +271,10 @@ async def test_a_child_run_starts_only_once_even_if_it_is_deleted(place: RunStor
 
     parent = StateGraph(State, name="parent").add_node(start_child).add_edge(START, "start_child")
     child = StateGraph(State, name="child").add_node(record_start).add_edge(START, "record_start")
-    async with serving(place, parent, child, settings=SETTINGS) as service:
+    async with serving(run_storage, parent, child, settings=SETTINGS) as service:
         ledger = service.context.ledger
         await keep_for_a_month(service)
-        run = await run_to_rest(service, "parent", {"log": []})
+        run = await run_until_idle(service, "parent", {"log": []})
 
         async def open_question() -> Any:
             completed = [each for each in await aresolve(ledger.find(Run)) if each.status is RunStatus.COMPLETED]
@@ -282,15 +282,15 @@ async def test_a_child_run_starts_only_once_even_if_it_is_deleted(place: RunStor
             questions = [item for item in waits if item.event is None]
             return questions[0] if completed and questions and (await service.run(WS, run.id)).claim is None else None
 
-        question = await until(open_question)
+        question = await wait_until(open_question)
         retention = Retention(ledger, service.context.saver)
         later = service.clock.now() + timedelta(days=31)
         await retention.sweep(later)
         await service.answer(WS, run.id, {question.id: "yes"})
-        done = await until(lambda: ended(service, run))
+        done = await wait_until(lambda: ended(service, run))
         assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": ["yes"]})
         assert await aresolve(ledger.count(Run)) == 2
-        await until(lambda: _are_all_completed(service))
+        await wait_until(lambda: _are_all_completed(service))
         assert started == ["child"]
         await Retention(ledger, service.context.saver).sweep(later)
         await Retention(ledger, service.context.saver).sweep(later + timedelta(days=31))

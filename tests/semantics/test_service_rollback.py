@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, GatedStorage, RunStorage, run_to_rest, serving, until
+from tests.semantics.on_services import PATIENCE, WS, GatedStorage, RunStorage, run_until_idle, serving, wait_until
 from tests.semantics.test_service_takeovers import gates_of_attempts
 
 from statewright import START, StateGraph, interrupt
@@ -71,40 +71,40 @@ EDITS: dict[str, list[Edit]] = {
 
 
 @pytest.mark.parametrize("edits", EDITS)
-async def test_a_rollback_undoes_a_run_whose_thread_was_edited(place: RunStorage, edits: str) -> None:
-    async with serving(place, build_graph(), settings=SETTINGS) as service:
-        before = await run_to_rest(service, "g", {"log": ["zero"]}, thread_id="t")
+async def test_a_rollback_undoes_a_run_whose_thread_was_edited(run_storage: RunStorage, edits: str) -> None:
+    async with serving(run_storage, build_graph(), settings=SETTINGS) as service:
+        before = await run_until_idle(service, "g", {"log": ["zero"]}, thread_id="t")
         assert before.status is RunStatus.WAITING
         for edit in EDITS[edits]:
             await edit(service)
         assert (await service.run(WS, before.id)).status is RunStatus.WAITING
-        run = await run_to_rest(service, "g", {"log": ["two"]}, thread_id="t", on_busy="rollback")
+        run = await run_until_idle(service, "g", {"log": ["two"]}, thread_id="t", on_busy="rollback")
         assert run.status is RunStatus.WAITING
         assert await values(service) == ["two", "first"]
         assert (await service.run(WS, before.id)).status is RunStatus.CANCELLED
 
 
-async def test_a_rollback_keeps_the_state_and_edits_before_the_run(place: RunStorage) -> None:
-    async with serving(place, build_graph(), settings=SETTINGS) as service:
-        await run_to_rest(service, "g", {"log": ["at once"]}, thread_id="t")
+async def test_a_rollback_keeps_the_state_and_edits_before_the_run(run_storage: RunStorage) -> None:
+    async with serving(run_storage, build_graph(), settings=SETTINGS) as service:
+        await run_until_idle(service, "g", {"log": ["at once"]}, thread_id="t")
         await update(service)
-        await run_to_rest(service, "g", {"log": ["zero"]}, thread_id="t")
+        await run_until_idle(service, "g", {"log": ["zero"]}, thread_id="t")
         await update(service)
-        await run_to_rest(service, "g", {"log": ["two"]}, thread_id="t", on_busy="rollback")
+        await run_until_idle(service, "g", {"log": ["two"]}, thread_id="t", on_busy="rollback")
         assert await values(service) == ["at once", "first", "edit", "two", "first"]
 
 
-async def test_a_rollback_does_not_undo_a_run_that_an_edit_has_already_undone(place: RunStorage) -> None:
+async def test_a_rollback_does_not_undo_a_run_that_an_edit_has_already_undone(run_storage: RunStorage) -> None:
     """The fork has set the thread back to the run before, which must not be undone."""
-    async with serving(place, build_graph(), settings=SETTINGS) as service:
-        await run_to_rest(service, "g", {"log": ["at once"]}, thread_id="t")
+    async with serving(run_storage, build_graph(), settings=SETTINGS) as service:
+        await run_until_idle(service, "g", {"log": ["at once"]}, thread_id="t")
         head = (await service.threads.state(WS, "t"))["checkpointId"]
         settings = {"interruptBefore": ["first"]}
-        paused = await run_to_rest(service, "g", {"log": ["zero"]}, thread_id="t", settings=settings)
+        paused = await run_until_idle(service, "g", {"log": ["zero"]}, thread_id="t", settings=settings)
         assert paused.status is RunStatus.PAUSED
         await service.threads.fork(WS, "t", head)
         await update(service)
-        await run_to_rest(service, "g", {"log": ["two"]}, thread_id="t", on_busy="rollback")
+        await run_until_idle(service, "g", {"log": ["two"]}, thread_id="t", on_busy="rollback")
         assert await values(service) == ["at once", "first", "edit", "two", "first"]
         assert (await service.run(WS, paused.id)).status is RunStatus.CANCELLED
 
@@ -130,18 +130,18 @@ class SaverFailingOnce:
         return self._saver.commit(commit, **options)
 
 
-async def test_a_repeated_attempt_after_a_rollback_undoes_nothing_more(place: RunStorage) -> None:
+async def test_a_repeated_attempt_after_a_rollback_undoes_nothing_more(run_storage: RunStorage) -> None:
     """Only the last run is undone, even if it had interrupted another run."""
-    views, state = place.views(), dict[str, bool]()
+    views, state = run_storage.views(), dict[str, bool]()
     views["saver"] = SaverFailingOnce(views["saver"], state)
     catalog = Catalog()
     catalog.serve("g", build_graph())
     async with Service(catalog, settings=SETTINGS, **views) as service:
-        await run_to_rest(service, "g", {"log": ["zero"]}, thread_id="t")
-        await run_to_rest(service, "g", {"log": ["one"]}, thread_id="t", on_busy="interrupt")
+        await run_until_idle(service, "g", {"log": ["zero"]}, thread_id="t")
+        await run_until_idle(service, "g", {"log": ["one"]}, thread_id="t", on_busy="interrupt")
         assert await values(service) == ["zero", "first", "one", "first"]
         await update(service)
-        await run_to_rest(service, "g", {"log": ["two"]}, thread_id="t", on_busy="rollback")
+        await run_until_idle(service, "g", {"log": ["two"]}, thread_id="t", on_busy="rollback")
         assert await values(service) == ["zero", "first", "two", "first"]
     assert state == {"fails": False}
 
@@ -152,11 +152,11 @@ async def test_a_repeated_attempt_after_a_rollback_undoes_nothing_more(place: Ru
 class CancelledRollback:
     """A run that starts with a rollback, and that another process cancels at a call of its worker to storage."""
 
-    def __init__(self, places: RunStorage) -> None:
+    def __init__(self, run_storage: RunStorage) -> None:
         self.gates = gates_of_attempts()
-        views = places.views()
+        views = run_storage.views()
         self.service = self._service({name: GatedStorage(view, self.gates) for name, view in views.items()})
-        self.other = self._service(places.views())
+        self.other = self._service(run_storage.views())
         self.run_id = f"run_{new_run_id()}"
         self.outcome: tuple[RunStatus, Any] | None = None
         """The status of the run after its cancellation, and the values of the thread at that time."""
@@ -189,23 +189,23 @@ async def test_a_cancelled_run_no_longer_changes_its_thread(storage: str, tmp_pa
     at = 0
     while True:
         at += 1
-        places = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
-        case = CancelledRollback(places)
+        run_storage = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
+        case = CancelledRollback(run_storage)
         service = case.service
         async with service:
-            before = await run_to_rest(service, "g", {"log": ["zero"]}, thread_id="t")
+            before = await run_until_idle(service, "g", {"log": ["zero"]}, thread_id="t")
             assert before.status is RunStatus.WAITING
-            await until(case.is_idle)
+            await wait_until(case.is_idle)
             case.gates.arm(at, case.cancel)
             request = StartRun(graph="g", thread_id="t", run_id=case.run_id, input={"log": ["two"]}, on_busy="rollback")
             run = (await service.start(WS, request)).run
-            await until(case.is_done)
+            await wait_until(case.is_done)
             if case.outcome is None:  # the attempt made fewer calls
                 break
             status, expected = case.outcome
             assert await values(service) == expected, at
             if status is RunStatus.CANCELLED:
                 assert (await service.run(WS, run.id)).status is RunStatus.CANCELLED, at
-        places.close()
-    places.close()
+        run_storage.close()
+    run_storage.close()
     assert at > 4

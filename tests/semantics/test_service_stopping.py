@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, RunStorage, events_of, run_to_rest, serving, types_of, until
+from tests.semantics.on_services import (
+    PATIENCE,
+    WS,
+    RunStorage,
+    events_of,
+    run_until_idle,
+    serving,
+    types_of,
+    wait_until,
+)
 
 from statewright import END, START, RetryPolicy, Runtime, StateGraph, interrupt, sleep
 from statewright.async_futures import aresolve
@@ -87,9 +96,9 @@ async def reached(service: Any, run: Any, *status: RunStatus, seconds: float = P
 # -- deadlines
 
 
-async def test_a_run_that_works_past_its_timeout_fails(place: RunStorage) -> None:
+async def test_a_run_that_works_past_its_timeout_fails(run_storage: RunStorage) -> None:
     clock, held = FakeClock(), BlockingNode()
-    async with serving(place, graph_of("slow", held, finish), clock=clock, settings=QUICK) as service:
+    async with serving(run_storage, graph_of("slow", held, finish), clock=clock, settings=QUICK) as service:
         run = (await service.start(WS, StartRun(graph="slow", timeout=60))).run
         await held.has_begun()
         clock.advance(timedelta(seconds=61))
@@ -102,10 +111,10 @@ async def test_a_run_that_works_past_its_timeout_fails(place: RunStorage) -> Non
         assert (await reached(service, run, *ENDED)).output == {"log": ["held", "end"]}
 
 
-async def test_a_run_that_waits_past_its_timeout_fails(place: RunStorage) -> None:
+async def test_a_run_that_waits_past_its_timeout_fails(run_storage: RunStorage) -> None:
     clock = FakeClock()
-    async with serving(place, graph_of("nap", nap), clock=clock, settings=QUICK) as service:
-        run = await run_to_rest(service, "nap", timeout=60)
+    async with serving(run_storage, graph_of("nap", nap), clock=clock, settings=QUICK) as service:
+        run = await run_until_idle(service, "nap", timeout=60)
         assert run.due_at == clock.now() + timedelta(seconds=60)
         clock.advance(timedelta(seconds=60))
         service.wake_background_tasks()
@@ -115,10 +124,10 @@ async def test_a_run_that_waits_past_its_timeout_fails(place: RunStorage) -> Non
         assert "TIMER_FIRED" not in await types_of(service, run)
 
 
-async def test_retrying_a_run_that_timed_out_while_waiting_continues_the_wait(place: RunStorage) -> None:
+async def test_retrying_a_run_that_timed_out_while_waiting_continues_the_wait(run_storage: RunStorage) -> None:
     clock = FakeClock()
-    async with serving(place, graph_of("nap", nap), clock=clock, settings=QUICK) as service:
-        run = await run_to_rest(service, "nap", timeout=60)
+    async with serving(run_storage, graph_of("nap", nap), clock=clock, settings=QUICK) as service:
+        run = await run_until_idle(service, "nap", timeout=60)
         due = clock.now() + HOUR
         clock.advance(timedelta(seconds=60))
         service.wake_background_tasks()
@@ -131,9 +140,9 @@ async def test_retrying_a_run_that_timed_out_while_waiting_continues_the_wait(pl
         assert (await reached(service, run, *ENDED)).output == {"log": ["slept"]}
 
 
-async def test_a_paused_run_fails_when_it_is_resumed_after_its_timeout(place: RunStorage) -> None:
+async def test_a_paused_run_fails_when_it_is_resumed_after_its_timeout(run_storage: RunStorage) -> None:
     clock, held = FakeClock(), BlockingNode()
-    async with serving(place, graph_of("slow", held, finish), clock=clock, settings=QUICK) as service:
+    async with serving(run_storage, graph_of("slow", held, finish), clock=clock, settings=QUICK) as service:
         run = (await service.start(WS, StartRun(graph="slow", timeout=60))).run
         await held.has_begun()
         await service.pause(WS, run.id)
@@ -148,10 +157,10 @@ async def test_a_paused_run_fails_when_it_is_resumed_after_its_timeout(place: Ru
         assert (run.status, run.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
 
 
-async def test_a_queued_run_that_does_not_start_before_its_timeout_fails(place: RunStorage) -> None:
+async def test_a_queued_run_that_does_not_start_before_its_timeout_fails(run_storage: RunStorage) -> None:
     clock = FakeClock()
-    async with serving(place, graph_of("ask", ask), clock=clock, settings=QUICK) as service:
-        await run_to_rest(service, "ask", thread_id="t")
+    async with serving(run_storage, graph_of("ask", ask), clock=clock, settings=QUICK) as service:
+        await run_until_idle(service, "ask", thread_id="t")
         request = StartRun(graph="ask", thread_id="t", on_busy="enqueue", timeout=60)
         run = (await service.start(WS, request)).run
         clock.advance(HOUR)
@@ -163,14 +172,14 @@ async def test_a_queued_run_that_does_not_start_before_its_timeout_fails(place: 
 # -- stopping a service
 
 
-async def test_a_stopping_service_finishes_running_steps_and_the_next_one_continues(place: RunStorage) -> None:
+async def test_a_stopping_service_finishes_running_steps_and_the_next_one_continues(run_storage: RunStorage) -> None:
     held = BlockingNode()
     graph = graph_of("slow", held, finish)
-    async with serving(place, graph, settings=ServiceSettings(poll_interval=0.02, drain=5)) as service:
+    async with serving(run_storage, graph, settings=ServiceSettings(poll_interval=0.02, drain=5)) as service:
         run = (await service.start(WS, StartRun(graph="slow"))).run
         await held.has_begun()
         held.release_soon()
-    async with serving(place, graph, settings=QUICK) as service:
+    async with serving(run_storage, graph, settings=QUICK) as service:
         run = await reached(service, run, *ENDED)
         assert (run.output, held.calls) == ({"log": ["held", "end"]}, 1)
         types = await types_of(service, run)
@@ -179,7 +188,7 @@ async def test_a_stopping_service_finishes_running_steps_and_the_next_one_contin
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-async def test_steps_interrupted_by_a_stop_are_repeated_by_the_next_service(place: RunStorage, kind: str) -> None:
+async def test_steps_interrupted_by_a_stop_are_repeated_by_the_next_service(run_storage: RunStorage, kind: str) -> None:
     begun, go, calls, completed = threading.Event(), threading.Event(), list[int](), list[int]()
 
     def stuck(state: State) -> State:
@@ -199,18 +208,18 @@ async def test_steps_interrupted_by_a_stop_are_repeated_by_the_next_service(plac
         return {"log": ["stuck"]}
 
     graph = graph_of("slow", stuck if kind == "sync" else stuck_coroutine, finish)
-    async with serving(place, graph, settings=ServiceSettings(drain=0.05)) as service:
+    async with serving(run_storage, graph, settings=ServiceSettings(drain=0.05)) as service:
         run = (await service.start(WS, StartRun(graph="slow"))).run
         assert await asyncio.to_thread(begun.wait, PATIENCE)
     assert completed == []  # the service did not wait for it
-    async with serving(place, graph, settings=QUICK) as service:
+    async with serving(run_storage, graph, settings=QUICK) as service:
         run = await reached(service, run, *ENDED)
         go.set()
         assert (run.output, len(calls)) == ({"log": ["stuck", "end"]}, 2)
         assert await aresolve(service.context.ledger.count(Worker)) == 1
 
 
-async def test_a_run_that_begins_to_wait_during_a_stop_waits_in_the_next_service(place: RunStorage) -> None:
+async def test_a_run_that_begins_to_wait_during_a_stop_waits_in_the_next_service(run_storage: RunStorage) -> None:
     held = BlockingNode()
 
     def block_and_ask(state: State) -> State:
@@ -218,11 +227,11 @@ async def test_a_run_that_begins_to_wait_during_a_stop_waits_in_the_next_service
         return {"log": [interrupt("go on?")]}
 
     graph = graph_of("ask", block_and_ask)
-    async with serving(place, graph, settings=ServiceSettings(drain=5)) as service:
+    async with serving(run_storage, graph, settings=ServiceSettings(drain=5)) as service:
         run = (await service.start(WS, StartRun(graph="ask"))).run
         await held.has_begun()
         held.release_soon()
-    async with serving(place, graph, settings=QUICK) as service:
+    async with serving(run_storage, graph, settings=QUICK) as service:
         run = await reached(service, run, RunStatus.WAITING)
         [wait] = (await service.waits(WS)).items
         await service.answer(WS, run.id, {wait.id: "yes"})
@@ -230,17 +239,17 @@ async def test_a_run_that_begins_to_wait_during_a_stop_waits_in_the_next_service
         assert (await types_of(service, run)).count("STEP_WAITING") == 1
 
 
-async def test_runs_accepted_during_a_stop_are_executed_by_the_next_service(place: RunStorage) -> None:
+async def test_runs_accepted_during_a_stop_are_executed_by_the_next_service(run_storage: RunStorage) -> None:
     graph, accepted = graph_of("quick", finish), list[Any]()
     for _ in range(4):
-        async with serving(place, graph, settings=ServiceSettings(capacity=3, drain=1)) as service:
+        async with serving(run_storage, graph, settings=ServiceSettings(capacity=3, drain=1)) as service:
             accepted += await asyncio.gather(*(service.start(WS, StartRun(graph="quick")) for _ in range(10)))
             stopping = asyncio.create_task(service.stop())
             for _ in range(10):
                 accepted.append(await service.start(WS, StartRun(graph="quick")))
                 await asyncio.sleep(0)
             await stopping
-    async with serving(place, graph, settings=QUICK) as service:
+    async with serving(run_storage, graph, settings=QUICK) as service:
         for started in accepted:
             run = await reached(service, started.run, *ENDED)
             assert (run.status, await types_of(service, run)) == (
@@ -270,12 +279,12 @@ class InterruptedNode(BlockingNode):
 @pytest.mark.parametrize("behaviour", ["ends", "fails", "interrupts", "keeps running"])
 @pytest.mark.sampled(2)
 async def test_pausing_a_run_and_stopping_its_service_can_be_combined(
-    place: RunStorage, reasons: str, behaviour: str
+    run_storage: RunStorage, reasons: str, behaviour: str
 ) -> None:
     held = InterruptedNode(behaviour)
     graph = graph_of("g", held, finish)
     drain = 0.05 if behaviour == "keeps running" else PATIENCE
-    async with serving(place, graph, settings=ServiceSettings(drain=drain)) as service:
+    async with serving(run_storage, graph, settings=ServiceSettings(drain=drain)) as service:
         run = (await service.start(WS, StartRun(graph="g"))).run
         await held.has_begun()
         stopping = asyncio.create_task(service.stop()) if reasons.startswith("stop") else None
@@ -295,7 +304,7 @@ async def test_pausing_a_run_and_stopping_its_service_can_be_combined(
             await reached(service, run, RunStatus.PAUSED, RunStatus.WAITING, *ENDED)
     held.go.set()
     calls = held.calls
-    async with serving(place, graph, settings=QUICK) as service:
+    async with serving(run_storage, graph, settings=QUICK) as service:
         run = await reached(service, run, RunStatus.PAUSED, RunStatus.WAITING, *ENDED)
         if behaviour == "fails":
             assert (run.status, held.calls) == (RunStatus.FAILED, calls)
@@ -319,7 +328,7 @@ async def test_pausing_a_run_and_stopping_its_service_can_be_combined(
 
 
 @pytest.mark.parametrize("order", ["pause before", "pause after"])
-async def test_a_run_that_times_out_while_being_paused_fails(place: RunStorage, order: str) -> None:
+async def test_a_run_that_times_out_while_being_paused_fails(run_storage: RunStorage, order: str) -> None:
     clock, begun = FakeClock(), threading.Event()
     is_cleaning_up, may_end = threading.Event(), threading.Event()
 
@@ -333,7 +342,7 @@ async def test_a_run_that_times_out_while_being_paused_fails(place: RunStorage, 
                 await asyncio.sleep(0.005)
         raise AssertionError
 
-    async with serving(place, graph_of("g", clean_up), clock=clock, settings=QUICK) as service:
+    async with serving(run_storage, graph_of("g", clean_up), clock=clock, settings=QUICK) as service:
         run = (await service.start(WS, StartRun(graph="g", timeout=60))).run
         assert await asyncio.to_thread(begun.wait, PATIENCE)
         if order == "pause before":
@@ -352,7 +361,7 @@ async def test_a_run_that_times_out_while_being_paused_fails(place: RunStorage, 
 
 @pytest.mark.parametrize("is_retried", [False, True], ids=["once", "with retries"])
 async def test_a_cancelled_run_executes_no_more_steps_in_its_subgraphs(
-    place: RunStorage, is_retried: bool, monkeypatch: pytest.MonkeyPatch
+    run_storage: RunStorage, is_retried: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     effects, is_cancelled, is_in_second = list[str](), threading.Event(), threading.Event()
 
@@ -371,13 +380,13 @@ async def test_a_cancelled_run_executes_no_more_steps_in_its_subgraphs(
     graph = StateGraph(State, name="g")
     policy = RetryPolicy(max_attempts=3, initial_interval=0.001, retry_on=Exception) if is_retried else None
     graph.add_node("inner", inner.compile(), retry_policy=policy).add_edge(START, "inner")
-    async with serving(place, graph, settings=ServiceSettings(poll_interval=3600)) as service:
+    async with serving(run_storage, graph, settings=ServiceSettings(poll_interval=3600)) as service:
         run = (await service.start(WS, StartRun(graph="g"))).run
         assert await asyncio.to_thread(is_in_second.wait, PATIENCE)
         monkeypatch.setattr(service.context, "attempt_at", lambda run_id: None)  # as if another process cancelled it
         await service.cancel(WS, run.id)
         is_cancelled.set()
-        await until(lambda: _is_idle(service))
+        await wait_until(lambda: _is_idle(service))
         assert effects in (["first"], ["first", "second"])
         assert (await service.run(WS, run.id)).status is RunStatus.CANCELLED
 
@@ -387,14 +396,14 @@ async def _is_idle(service: Any) -> bool:
 
 
 async def test_the_thread_of_a_run_cancelled_by_another_process_is_free_for_the_next_run(
-    place: RunStorage, monkeypatch: pytest.MonkeyPatch
+    run_storage: RunStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = BlockingNode()
 
     def work(state: State) -> State:
         return held(state) if held.calls == 0 else {"log": ["end"]}
 
-    async with serving(place, graph_of("g", work), settings=QUICK) as service:
+    async with serving(run_storage, graph_of("g", work), settings=QUICK) as service:
         run = (await service.start(WS, StartRun(graph="g", thread_id="t"))).run
         await held.has_begun()
         with monkeypatch.context() as patch:
@@ -412,14 +421,14 @@ async def test_the_thread_of_a_run_cancelled_by_another_process_is_free_for_the_
 
 
 @pytest.mark.parametrize("setting", ["interruptBefore", "interruptAfter"])
-async def test_a_breakpoint_pauses_the_run_until_it_is_resumed(place: RunStorage, setting: str) -> None:
+async def test_a_breakpoint_pauses_the_run_until_it_is_resumed(run_storage: RunStorage, setting: str) -> None:
     node = "finish" if setting == "interruptBefore" else "first"
 
     def first(state: State) -> State:
         return {"log": ["first"]}
 
-    async with serving(place, graph_of("two", first, finish), settings=QUICK) as service:
-        run = await run_to_rest(service, "two", settings={setting: [node]})
+    async with serving(run_storage, graph_of("two", first, finish), settings=QUICK) as service:
+        run = await run_until_idle(service, "two", settings={setting: [node]})
         assert (run.status, run.claim, run.due_at) == (RunStatus.PAUSED, None, None)
         assert await service.state(WS, run.id) == {"log": ["first"]}
         await service.resume(WS, run.id)
@@ -429,26 +438,26 @@ async def test_a_breakpoint_pauses_the_run_until_it_is_resumed(place: RunStorage
         assert (types.count("WORKFLOW_PAUSED"), types.count("WORKFLOW_RESUMED")) == (1, 1)
 
 
-async def test_a_breakpoint_before_a_step_leaves_it_pending(place: RunStorage) -> None:
-    async with serving(place, graph_of("one", finish), settings=QUICK) as service:
-        run = await run_to_rest(service, "one", settings={"interruptBefore": ["finish"]})
+async def test_a_breakpoint_before_a_step_leaves_it_pending(run_storage: RunStorage) -> None:
+    async with serving(run_storage, graph_of("one", finish), settings=QUICK) as service:
+        run = await run_until_idle(service, "one", settings={"interruptBefore": ["finish"]})
         assert [step.status for step in await service.steps(WS, run.id)] == [StepStatus.PENDING]
         assert await events_of(service, run, "STEP_STARTED") == []
 
 
-async def test_a_breakpoint_still_holds_if_the_service_stops_at_it(place: RunStorage) -> None:
+async def test_a_breakpoint_still_holds_if_the_service_stops_at_it(run_storage: RunStorage) -> None:
     held = BlockingNode()
     graph = graph_of("slow", held, finish)
-    async with serving(place, graph, settings=ServiceSettings(drain=5)) as service:
+    async with serving(run_storage, graph, settings=ServiceSettings(drain=5)) as service:
         run = (await service.start(WS, StartRun(graph="slow", settings={"interruptBefore": ["finish"]}))).run
         await held.has_begun()
         held.release_soon()
-    async with serving(place, graph, settings=QUICK) as service:
+    async with serving(run_storage, graph, settings=QUICK) as service:
         run = await reached(service, run, RunStatus.PAUSED, *ENDED)
         assert run.status is RunStatus.PAUSED
 
 
-async def test_a_run_that_exceeds_its_recursion_limit_fails(place: RunStorage) -> None:
+async def test_a_run_that_exceeds_its_recursion_limit_fails(run_storage: RunStorage) -> None:
     def again(state: State) -> State:
         return {"log": ["again"]}
 
@@ -456,23 +465,23 @@ async def test_a_run_that_exceeds_its_recursion_limit_fails(place: RunStorage) -
     graph.add_node("again", again)
     graph.add_edge(START, "again")
     graph.add_conditional_edges("again", lambda state: "again", ["again", END])
-    async with serving(place, graph, settings=QUICK) as service:
-        run = await run_to_rest(service, "endless", settings={"recursionLimit": 5})
+    async with serving(run_storage, graph, settings=QUICK) as service:
+        run = await run_until_idle(service, "endless", settings={"recursionLimit": 5})
         assert (run.status, "stopped after 5" in run.error["message"]) == (RunStatus.FAILED, True)
         assert len((await service.state(WS, run.id))["log"]) == 5
 
 
-async def test_an_engine_error_keeps_its_error_code_in_the_run(place: RunStorage) -> None:
-    async with serving(place, graph_of("two", finish, ask), settings=QUICK) as service:
-        run = await run_to_rest(service, "two", settings={"recursionLimit": 1})
+async def test_an_engine_error_keeps_its_error_code_in_the_run(run_storage: RunStorage) -> None:
+    async with serving(run_storage, graph_of("two", finish, ask), settings=QUICK) as service:
+        run = await run_until_idle(service, "two", settings={"recursionLimit": 1})
         assert (run.status, run.error["code"]) == (RunStatus.FAILED, "SW-graph-recursion-error")
 
 
 @pytest.mark.parametrize("durability", ["sync", "async"])
-async def test_the_event_log_is_complete_in_every_durability(place: RunStorage, durability: str) -> None:
+async def test_the_event_log_is_complete_in_every_durability(run_storage: RunStorage, durability: str) -> None:
     nodes = [type("Node", (), {"__call__": lambda self, state: {"log": [1]}, "__name__": f"n{n}"})() for n in range(9)]
-    async with serving(place, graph_of("many", *nodes, ask), settings=QUICK) as service:
-        run = await run_to_rest(service, "many", settings={"durability": durability})
+    async with serving(run_storage, graph_of("many", *nodes, ask), settings=QUICK) as service:
+        run = await run_until_idle(service, "many", settings={"durability": durability})
         assert run.status is RunStatus.WAITING
         [wait] = (await service.waits(WS)).items
         await service.answer(WS, run.id, {wait.id: 2})
@@ -490,10 +499,10 @@ async def ask_asynchronously(state: State) -> State:
 
 
 async def test_waiting_runs_hold_neither_asyncio_tasks_nor_threads(tmp_path: Path) -> None:
-    place = RunStorage(tmp_path / "runs.db")
+    run_storage = RunStorage(tmp_path / "runs.db")
     try:
         async with serving(
-            place, graph_of("ask", ask_asynchronously), settings=ServiceSettings(capacity=50)
+            run_storage, graph_of("ask", ask_asynchronously), settings=ServiceSettings(capacity=50)
         ) as service:
 
             async def are_waiting(count: int) -> bool:
@@ -505,8 +514,8 @@ async def test_waiting_runs_hold_neither_asyncio_tasks_nor_threads(tmp_path: Pat
                 for start in range(0, count, 100):
                     batch = range(start, min(start + 100, count))
                     await asyncio.gather(*(service.start(WS, StartRun(graph="ask")) for _ in batch))
-                await until(lambda: are_waiting(total))
-                await until(lambda: _is_idle(service))
+                await wait_until(lambda: are_waiting(total))
+                await wait_until(lambda: _is_idle(service))
                 gc.collect()
                 tasks = sum(isinstance(item, asyncio.Task) and not item.done() for item in gc.get_objects())
                 return tasks, threading.active_count()
@@ -516,4 +525,4 @@ async def test_waiting_runs_hold_neither_asyncio_tasks_nor_threads(tmp_path: Pat
             assert tasks == few_tasks
             assert threads < few_threads + 20  # a few threads that read the database remain
     finally:
-        place.close()
+        run_storage.close()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, GatedStorage, Gates, RunStorage, until, wait_until_idle
+from tests.semantics.on_services import PATIENCE, WS, GatedStorage, Gates, RunStorage, wait_until, wait_until_idle
 
 from statewright import START, StateGraph, interrupt
 from statewright.async_futures import aresolve
@@ -33,7 +33,7 @@ GATED = ("load", "commit", "save_results", "renew", "lease", "find", "get", "wri
 
 class State(TypedDict, total=False):
     kind: str
-    """Whether the first node asks a question: `asking`, or `plain`."""
+    """`asking` if the first node asks a question, else `plain`."""
     log: Annotated[list[Any], operator.add]
 
 
@@ -122,12 +122,12 @@ class OtherProcess(Process):
 class Takeover:
     """A run that two workers execute, one after the other."""
 
-    def __init__(self, places: RunStorage, start_kind: str, stall_until: str) -> None:
+    def __init__(self, run_storage: RunStorage, start_kind: str, stall_until: str) -> None:
         self.start_kind, self.stall_until = start_kind, stall_until
         self.gates = gates_of_attempts()
-        views = places.views()
+        views = run_storage.views()
         self.first = Process({name: GatedStorage(view, self.gates) for name, view in views.items()})
-        self.other = OtherProcess(places.views())
+        self.other = OtherProcess(run_storage.views())
         self.saver = views["saver"].for_workspace(WS)
         self.run_id = ""
         self.called_before: list[str] | None = None
@@ -152,7 +152,7 @@ class Takeover:
             case "an answer":
                 run = await start(input={"kind": "asking"})
                 await wait_until_idle(service, run)
-                wait = await until(lambda: self.first.waits(run.id, "opening"))
+                wait = await wait_until(lambda: self.first.waits(run.id, "opening"))
                 return lambda: service.answer(WS, run.id, {wait.id: "opened"})
             case "resuming after a pause":
                 run = await start(input={"kind": "plain"}, settings={"interruptBefore": ["opening"]})
@@ -179,15 +179,15 @@ class Takeover:
         expiry = [UpdateAll(Worker, [], {"until": LONG_AGO})]
         asyncio.run(_resolve(self.other.service.context.ledger.write(expiry)))
         self.other.start()
-        is_in_node = self.other.call(until(self.is_with_other)) == "in a node"
+        is_in_node = self.other.call(wait_until(self.is_with_other)) == "in a node"
         if is_in_node and self.stall_until == "has paused":
             self.other.call(self.other.service.pause(WS, self.run_id))
         if self.stall_until != "is in a node":
             self.other.go_on.set()
         if is_in_node and self.stall_until == "has paused":
-            self.other.call(until(self.is_paused))
+            self.other.call(wait_until(self.is_paused))
         elif self.stall_until == "waits":
-            self.other.call(until(lambda: self.other.waits(self.run_id, "closing")))
+            self.other.call(wait_until(lambda: self.other.waits(self.run_id, "closing")))
         elif self.stall_until == "has ended":
             self._close()
         return True
@@ -204,7 +204,7 @@ class Takeover:
         service = self.other.service
         if self.other.call(self.is_paused()):
             self.other.call(service.resume(WS, self.run_id))
-        wait = self.other.call(until(lambda: self.other.waits(self.run_id, "closing")))
+        wait = self.other.call(wait_until(lambda: self.other.waits(self.run_id, "closing")))
         self.other.call(service.answer(WS, self.run_id, {wait.id: "closed"}))
         self.other.call(service.wait(WS, self.run_id, PATIENCE))
 
@@ -239,14 +239,14 @@ async def test_a_worker_that_stalls_until_its_run_is_taken_over_changes_nothing(
     at = 0
     while True:
         at += 1
-        places = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
-        case = Takeover(places, start_kind, stall_until)
+        run_storage = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
+        case = Takeover(run_storage, start_kind, stall_until)
         case.first.go_on.set()
         async with case.first.service:
             start_run = await case.prepare()
             case.gates.arm(at, case.take_over)
             await start_run()
-            await until(case.first_is_done)
+            await wait_until(case.first_is_done)
             if case.taking is None or not case.taking.result():  # the attempt made fewer calls
                 break
             try:
@@ -257,5 +257,5 @@ async def test_a_worker_that_stalls_until_its_run_is_taken_over_changes_nothing(
                 assert await aresolve(case.saver.lease("t")) is None, at
             finally:
                 case.other.stop()
-        places.close()
+        run_storage.close()
     assert at > 4

@@ -12,9 +12,9 @@ from tests.semantics.on_services import (
     WS,
     RunStorage,
     events_of,
-    run_to_rest,
+    run_until_idle,
     serving,
-    until,
+    wait_until,
     wait_until_idle,
 )
 
@@ -72,14 +72,14 @@ def parallel(*nodes: Any) -> StateGraph:
 
 
 async def waiting_run(service: Service) -> Run:
-    run = await run_to_rest(service, "g", {}, thread_id="t")
+    run = await run_until_idle(service, "g", {}, thread_id="t")
     assert run.status is RunStatus.WAITING
     return run
 
 
 async def completed(service: Service, run: Run) -> Any:
     """Return the output of the run once it has completed."""
-    return (await until(lambda: _completed_run(service, WS, run))).output
+    return (await wait_until(lambda: _completed_run(service, WS, run))).output
 
 
 async def step_statuses(service: Service, run: Run) -> dict[str, StepStatus]:
@@ -89,9 +89,9 @@ async def step_statuses(service: Service, run: Run) -> dict[str, StepStatus]:
 
 @pytest.mark.parametrize("node", [ask, await_approval, await_payment])
 async def test_an_update_as_a_waiting_node_replaces_its_result_and_the_run_continues(
-    place: RunStorage, node: Any
+    run_storage: RunStorage, node: Any
 ) -> None:
-    async with serving(place, chain(first, node, last), settings=QUICK) as service:
+    async with serving(run_storage, chain(first, node, last), settings=QUICK) as service:
         run = await waiting_run(service)
         (wait,) = (await service.waits(WS)).items
         await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node=node.__name__)
@@ -110,20 +110,20 @@ async def test_an_update_as_a_waiting_node_replaces_its_result_and_the_run_conti
 
 
 @pytest.mark.parametrize("as_node", ["ask", "__end__"])
-async def test_an_update_that_leaves_nothing_to_do_completes_the_run(place: RunStorage, as_node: str) -> None:
-    async with serving(place, chain(first, ask), settings=QUICK) as service:
+async def test_an_update_that_leaves_nothing_to_do_completes_the_run(run_storage: RunStorage, as_node: str) -> None:
+    async with serving(run_storage, chain(first, ask), settings=QUICK) as service:
         run = await waiting_run(service)
         await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node=as_node)
         assert await completed(service, run) == {"log": ["first", "by hand"]}
 
 
-async def test_a_run_completed_by_an_update_gets_the_state_of_its_own_workspace(place: RunStorage) -> None:
-    async with serving(place, chain(first, ask), settings=QUICK) as service:
+async def test_a_run_completed_by_an_update_gets_the_state_of_its_own_workspace(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain(first, ask), settings=QUICK) as service:
         await waiting_run(service)
         request = StartRun(graph="g", input={}, thread_id="t")
         run = (await service.start_and_wait("other", request, PATIENCE)).run
         await service.threads.update("other", "t", {"log": ["of the other"]}, as_node="ask")
-        ended = until(lambda: _completed_run(service, "other", run))
+        ended = wait_until(lambda: _completed_run(service, "other", run))
         assert (await ended).output == {"log": ["first", "of the other"]}
 
 
@@ -132,8 +132,8 @@ async def _completed_run(service: Service, workspace_id: str, run: Run) -> Run |
     return current if current.status is RunStatus.COMPLETED else None
 
 
-async def test_an_update_leaves_other_questions_open(place: RunStorage) -> None:
-    async with serving(place, parallel(ask, await_payment), settings=QUICK) as service:
+async def test_an_update_leaves_other_questions_open(run_storage: RunStorage) -> None:
+    async with serving(run_storage, parallel(ask, await_payment), settings=QUICK) as service:
         run = await waiting_run(service)
         waits = {wait.step_name: wait for wait in (await service.waits(WS)).items}
         await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="ask")
@@ -144,8 +144,8 @@ async def test_an_update_leaves_other_questions_open(place: RunStorage) -> None:
         assert sorted(map(str, (await completed(service, run))["log"])) == ["by hand", "{'amount': 1}"]
 
 
-async def test_an_update_that_closes_no_wait_leaves_the_run_waiting(place: RunStorage) -> None:
-    async with serving(place, chain(first, ask, last), settings=QUICK) as service:
+async def test_an_update_that_closes_no_wait_leaves_the_run_waiting(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain(first, ask, last), settings=QUICK) as service:
         run = await waiting_run(service)
         await service.threads.update(WS, "t", {"log": ["more"]}, as_node="first")
         run = await wait_until_idle(service, run)
@@ -155,8 +155,8 @@ async def test_an_update_that_closes_no_wait_leaves_the_run_waiting(place: RunSt
         assert await completed(service, run) == {"log": ["first", "more", "yes", "last"]}
 
 
-async def test_an_update_is_refused_if_the_run_has_received_an_answer(place: RunStorage) -> None:
-    async with serving(place, chain(first, ask), settings=QUICK) as service:
+async def test_an_update_is_refused_if_the_run_has_received_an_answer(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain(first, ask), settings=QUICK) as service:
         run = await waiting_run(service)
         (wait,) = (await service.waits(WS)).items
         now = service.clock.now()
@@ -168,11 +168,11 @@ async def test_an_update_is_refused_if_the_run_has_received_an_answer(place: Run
 
 
 async def test_an_update_is_refused_without_effect_if_the_run_changes_meanwhile(
-    place: RunStorage, monkeypatch: pytest.MonkeyPatch
+    run_storage: RunStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from statewright.service.operations.thread_edits import ResumableRun
 
-    async with serving(place, chain(first, ask), settings=QUICK) as service:
+    async with serving(run_storage, chain(first, ask), settings=QUICK) as service:
         run = await waiting_run(service)
         find = ResumableRun.find
 
@@ -189,13 +189,13 @@ async def test_an_update_is_refused_without_effect_if_the_run_changes_meanwhile(
         assert (await service.waits(WS)).total == 1
 
 
-async def test_a_fork_to_before_a_question_repeats_it(place: RunStorage) -> None:
-    async with serving(place, chain(first, ask, await_payment), settings=QUICK) as service:
+async def test_a_fork_to_before_a_question_repeats_it(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain(first, ask, await_payment), settings=QUICK) as service:
         run = await waiting_run(service)
         (wait,) = (await service.waits(WS)).items
         asked_at = (await service.threads.state(WS, "t"))["checkpointId"]
         await service.answer(WS, run.id, {wait.id: "yes"})
-        await until(lambda: events_of(service, run, "TIMER_SCHEDULED"))
+        await wait_until(lambda: events_of(service, run, "TIMER_SCHEDULED"))
         run = await wait_until_idle(service, run)
         await service.threads.fork(WS, "t", asked_at)
         with pytest.raises((SignalMismatch, InvalidTransition)):
@@ -205,16 +205,16 @@ async def test_a_fork_to_before_a_question_repeats_it(place: RunStorage) -> None
             waits = [wait for wait in (await service.waits(WS)).items if wait.step_name == "ask"]
             return waits if waits and (await service.run(WS, run.id)).status is RunStatus.WAITING else None
 
-        (again,) = await until(repeated_waits)
+        (again,) = await wait_until(repeated_waits)
         assert (await service.waits(WS)).total == 1
         await service.answer(WS, run.id, {again.id: "no"})
-        await until(lambda: _waits_for(service, "await_payment"))
+        await wait_until(lambda: _waits_for(service, "await_payment"))
         await service.signal(WS, run.id, "paid", {"amount": 1})
         assert await completed(service, run) == {"log": ["first", "no", {"amount": 1}]}
 
 
-async def test_a_fork_to_another_branch_does_not_affect_the_run(place: RunStorage) -> None:
-    async with serving(place, chain(first, ask), settings=QUICK) as service:
+async def test_a_fork_to_another_branch_does_not_affect_the_run(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain(first, ask), settings=QUICK) as service:
         run = await waiting_run(service)
         (wait,) = (await service.waits(WS)).items
         oldest = (await service.threads.history(WS, "t"))[-1]["checkpointId"]
@@ -223,8 +223,8 @@ async def test_a_fork_to_another_branch_does_not_affect_the_run(place: RunStorag
         assert await completed(service, run) == {"log": ["first", "yes"]}
 
 
-async def test_a_paused_run_stays_paused_and_resumes_from_the_updated_state(place: RunStorage) -> None:
-    async with serving(place, chain(first, ask, last), settings=QUICK) as service:
+async def test_a_paused_run_stays_paused_and_resumes_from_the_updated_state(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain(first, ask, last), settings=QUICK) as service:
         run = await waiting_run(service)
         changes = {"status": RunStatus.PAUSED, "due_at": None}  # as if it was paused while it began to wait
         await service.context.write([Advance(run.id, service.clock.now(), changes)])
@@ -257,13 +257,13 @@ class FailingNode:
 
 
 async def failed_run(service: Service) -> Run:
-    run = await run_to_rest(service, "g", {}, thread_id="t")
+    run = await run_until_idle(service, "g", {}, thread_id="t")
     assert run.status is RunStatus.FAILED
     return run
 
 
-async def test_a_retry_continues_after_an_update_as_the_failed_node(place: RunStorage) -> None:
-    async with serving(place, chain(first, FailingNode(), last), settings=QUICK) as service:
+async def test_a_retry_continues_after_an_update_as_the_failed_node(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain(first, FailingNode(), last), settings=QUICK) as service:
         run = await failed_run(service)
         await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="failing")
         assert (await service.run(WS, run.id)).status is RunStatus.FAILED
@@ -277,8 +277,8 @@ async def test_a_retry_continues_after_an_update_as_the_failed_node(place: RunSt
             assert names.count("last") == 1
 
 
-async def test_a_retry_completes_a_run_after_an_update_as_its_failed_last_node(place: RunStorage) -> None:
-    async with serving(place, chain(first, FailingNode()), settings=QUICK) as service:
+async def test_a_retry_completes_a_run_after_an_update_as_its_failed_last_node(run_storage: RunStorage) -> None:
+    async with serving(run_storage, chain(first, FailingNode()), settings=QUICK) as service:
         run = await failed_run(service)
         await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="failing")
         await service.retry(WS, run.id)
@@ -286,9 +286,9 @@ async def test_a_retry_completes_a_run_after_an_update_as_its_failed_last_node(p
         assert (await step_statuses(service, run))["failing"] is StepStatus.CANCELLED
 
 
-async def test_a_retry_continues_from_the_checkpoint_of_a_fork(place: RunStorage) -> None:
+async def test_a_retry_continues_from_the_checkpoint_of_a_fork(run_storage: RunStorage) -> None:
     broken = FailingNode()
-    async with serving(place, chain(first, broken, last), settings=QUICK) as service:
+    async with serving(run_storage, chain(first, broken, last), settings=QUICK) as service:
         run = await failed_run(service)
         oldest = (await service.threads.history(WS, "t"))[-1]["checkpointId"]
         await service.threads.fork(WS, "t", oldest)
@@ -301,9 +301,9 @@ async def test_a_retry_continues_from_the_checkpoint_of_a_fork(place: RunStorage
         assert {step.status for step in steps} <= {StepStatus.COMPLETED, StepStatus.CANCELLED}
 
 
-async def test_a_question_next_to_an_updated_failed_task_stays_open(place: RunStorage) -> None:
+async def test_a_question_next_to_an_updated_failed_task_stays_open(run_storage: RunStorage) -> None:
     broken = FailingNode()
-    async with serving(place, parallel(ask, broken), settings=QUICK) as service:
+    async with serving(run_storage, parallel(ask, broken), settings=QUICK) as service:
         run = await failed_run(service)
         await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="failing")
         await service.retry(WS, run.id)
@@ -312,18 +312,20 @@ async def test_a_question_next_to_an_updated_failed_task_stays_open(place: RunSt
             current = await service.run(WS, run.id)
             return current.status is RunStatus.WAITING and current.claim is None and (await service.waits(WS)).items
 
-        (wait,) = await until(open_waits)
+        (wait,) = await wait_until(open_waits)
         await service.answer(WS, run.id, {wait.id: "yes"})
         assert sorted((await completed(service, run))["log"]) == ["by hand", "yes"]
         assert await step_statuses(service, run) == {"ask": StepStatus.COMPLETED, "failing": StepStatus.CANCELLED}
 
 
-async def test_updating_a_thread_taken_over_by_another_run_does_not_affect_the_failed_run(place: RunStorage) -> None:
+async def test_updating_a_thread_taken_over_by_another_run_does_not_affect_the_failed_run(
+    run_storage: RunStorage,
+) -> None:
     broken = FailingNode()
-    async with serving(place, chain(broken, ask), settings=QUICK) as service:
+    async with serving(run_storage, chain(broken, ask), settings=QUICK) as service:
         run = await failed_run(service)
         broken.is_fixed = True
-        await run_to_rest(service, "g", {}, thread_id="t")
+        await run_until_idle(service, "g", {}, thread_id="t")
         before = await service.run(WS, run.id)
         await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="ask")
         assert (await service.run(WS, run.id)).version == before.version

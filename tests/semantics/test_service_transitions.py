@@ -11,7 +11,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, RunStorage, events_of, run_to_rest, serving, types_of, until
+from tests.semantics.on_services import (
+    PATIENCE,
+    WS,
+    RunStorage,
+    events_of,
+    run_until_idle,
+    serving,
+    types_of,
+    wait_until,
+)
 
 from statewright import END, START, StateGraph, interrupt
 from statewright.errors import InvalidTransition
@@ -63,7 +72,7 @@ class Case:
                 self.go.set()
         else:
             graph = {RunStatus.WAITING: "ask", RunStatus.FAILED: "fail", RunStatus.COMPLETED: "finish"}
-            self.run = await run_to_rest(service, graph.get(status, "ask"))
+            self.run = await run_until_idle(service, graph.get(status, "ask"))
             if status is RunStatus.CANCELLED:
                 await service.cancel(WS, self.run.id)
         self.run = await self.reached(status)
@@ -75,11 +84,11 @@ class Case:
             run = await self.service.run(WS, self.run.id)
             return run if run.status in status and (run.claim is None or status == (RunStatus.RUNNING,)) else None
 
-        return await until(run_with_status)
+        return await wait_until(run_with_status)
 
 
 @asynccontextmanager
-async def run_in_status(place: RunStorage, status: RunStatus) -> AsyncIterator[Case]:
+async def run_in_status(run_storage: RunStorage, status: RunStatus) -> AsyncIterator[Case]:
     """Yield a service with one run in this status."""
     catalog = Catalog()
     case = Case(None)
@@ -90,7 +99,7 @@ async def run_in_status(place: RunStorage, status: RunStatus) -> AsyncIterator[C
         "finish": (finish,),
     }.items():
         catalog.serve(name, graph_of(name, *nodes))
-    async with Service(catalog, **place.views(), settings=QUICK) as service:
+    async with Service(catalog, **run_storage.views(), settings=QUICK) as service:
         case.service = service
         try:
             await case.bring_to(status)
@@ -135,8 +144,8 @@ def act(case: Case, operation: str) -> Any:
 
 
 @pytest.mark.parametrize("status", list(RunStatus))
-async def test_valid_operations_depend_on_the_status_of_a_run(place: RunStorage, status: RunStatus) -> None:
-    async with run_in_status(place, status) as case:
+async def test_valid_operations_depend_on_the_status_of_a_run(run_storage: RunStorage, status: RunStatus) -> None:
+    async with run_in_status(run_storage, status) as case:
         before = case.run
         events = len(await types_of(case.service, before))
         for operation, allowed in ALLOWED.items():
@@ -151,8 +160,8 @@ async def test_valid_operations_depend_on_the_status_of_a_run(place: RunStorage,
 
 
 @pytest.mark.parametrize("status", list(RunStatus))
-async def test_a_run_can_be_cancelled_in_every_status_except_an_end(place: RunStorage, status: RunStatus) -> None:
-    async with run_in_status(place, status) as case:
+async def test_a_run_can_be_cancelled_in_every_status_except_an_end(run_storage: RunStorage, status: RunStatus) -> None:
+    async with run_in_status(run_storage, status) as case:
         version = case.run.version
         run = await case.service.cancel(WS, case.run.id, "enough")
         if status in ENDED:
@@ -174,8 +183,8 @@ async def test_a_run_can_be_cancelled_in_every_status_except_an_end(place: RunSt
 
 
 @pytest.mark.parametrize("status", list(RunStatus))
-async def test_the_record_of_a_run_fits_its_status(place: RunStorage, status: RunStatus) -> None:
-    async with run_in_status(place, status) as case:
+async def test_the_record_of_a_run_fits_its_status(run_storage: RunStorage, status: RunStatus) -> None:
+    async with run_in_status(run_storage, status) as case:
         run = await case.service.run(WS, case.run.id)
         instants = {
             RunStatus.COMPLETED: run.completed_at,
@@ -207,8 +216,8 @@ async def test_the_record_of_a_run_fits_its_status(place: RunStorage, status: Ru
         )
 
 
-async def test_a_retried_run_shows_no_trace_of_its_failure(place: RunStorage) -> None:
-    async with run_in_status(place, RunStatus.FAILED) as case:
+async def test_a_retried_run_shows_no_trace_of_its_failure(run_storage: RunStorage) -> None:
+    async with run_in_status(run_storage, RunStatus.FAILED) as case:
         case.broken = False
         await case.service.retry(WS, case.run.id)
         run = await case.reached(RunStatus.COMPLETED)
@@ -217,8 +226,8 @@ async def test_a_retried_run_shows_no_trace_of_its_failure(place: RunStorage) ->
         assert [(step.error, step.attempt) for step in await case.service.steps(WS, run.id)] == [(None, 1)] * 2
 
 
-async def test_a_run_that_fails_again_can_be_retried(place: RunStorage) -> None:
-    async with run_in_status(place, RunStatus.FAILED) as case:
+async def test_a_run_that_fails_again_can_be_retried(run_storage: RunStorage) -> None:
+    async with run_in_status(run_storage, RunStatus.FAILED) as case:
         for _ in range(3):
             await case.service.retry(WS, case.run.id)
             run = await case.reached(RunStatus.FAILED)
@@ -227,8 +236,8 @@ async def test_a_run_that_fails_again_can_be_retried(place: RunStorage) -> None:
         assert types.count("WORKFLOW_STARTED") == 1
 
 
-async def test_a_paused_run_can_be_paused_again_and_resumes_where_it_stopped(place: RunStorage) -> None:
-    async with run_in_status(place, RunStatus.PAUSED) as case:
+async def test_a_paused_run_can_be_paused_again_and_resumes_where_it_stopped(run_storage: RunStorage) -> None:
+    async with run_in_status(run_storage, RunStatus.PAUSED) as case:
         again = await case.service.pause(WS, case.run.id)
         assert again.version == case.run.version
         await case.service.resume(WS, case.run.id)
@@ -239,7 +248,7 @@ async def test_a_paused_run_can_be_paused_again_and_resumes_where_it_stopped(pla
             await case.service.pause(WS, run.id)
 
 
-async def test_a_run_that_completes_before_its_pause_applies_cannot_be_paused_again(place: RunStorage) -> None:
+async def test_a_run_that_completes_before_its_pause_applies_cannot_be_paused_again(run_storage: RunStorage) -> None:
     go, begun = threading.Event(), threading.Event()
 
     def last(state: State) -> State:
@@ -247,7 +256,7 @@ async def test_a_run_that_completes_before_its_pause_applies_cannot_be_paused_ag
         go.wait(PATIENCE)
         return {"log": ["last"]}
 
-    async with serving(place, graph_of("last", last), settings=QUICK) as service:
+    async with serving(run_storage, graph_of("last", last), settings=QUICK) as service:
         run = (await service.start(WS, StartRun(graph="last"))).run
         assert await asyncio.to_thread(begun.wait, PATIENCE)
         await service.pause(WS, run.id)
@@ -269,10 +278,10 @@ def catalog_of(*step_definitions: dict[str, Any], **functions: Any) -> tuple[Cat
 
 @asynccontextmanager
 async def serving_steps(
-    place: RunStorage, *step_definitions: dict[str, Any], **functions: Any
+    run_storage: RunStorage, *step_definitions: dict[str, Any], **functions: Any
 ) -> AsyncIterator[tuple[Any, FakeClock]]:
     catalog, clock = catalog_of(*step_definitions, **functions)
-    async with Service(catalog, **place.views(), clock=clock, settings=QUICK) as service:
+    async with Service(catalog, **run_storage.views(), clock=clock, settings=QUICK) as service:
         yield service, clock
 
 
@@ -283,16 +292,16 @@ async def settled(service: Any, run: Any, *status: RunStatus) -> Any:
         current = await service.run(WS, run.id)
         return current if current.status in (status or ENDED) and current.claim is None else None
 
-    return await until(run_with_status)
+    return await wait_until(run_with_status)
 
 
 WAIT = {"name": "nap", "type": "wait", "durationMs": 60000}
 EVENT = {"name": "pay", "type": "external_event", "signalType": "paid"}
 
 
-async def test_a_wait_step_completes_when_it_is_due(place: RunStorage) -> None:
-    async with serving_steps(place, WAIT) as (service, clock):
-        run = await run_to_rest(service, "flow", {"a": 1})
+async def test_a_wait_step_completes_when_it_is_due(run_storage: RunStorage) -> None:
+    async with serving_steps(run_storage, WAIT) as (service, clock):
+        run = await run_until_idle(service, "flow", {"a": 1})
         [step] = await service.steps(WS, run.id)
         assert (run.status, run.due_at, run.current_step) == (RunStatus.WAITING, step.wait_until, "nap")
         clock.advance(timedelta(minutes=1))
@@ -303,9 +312,9 @@ async def test_a_wait_step_completes_when_it_is_due(place: RunStorage) -> None:
         assert (step.status, step.wait_until, step.type) == (StepStatus.COMPLETED, None, "wait")
 
 
-async def test_the_payload_of_a_signal_becomes_part_of_the_state(place: RunStorage) -> None:
-    async with serving_steps(place, EVENT) as (service, _):
-        run = await run_to_rest(service, "flow")
+async def test_the_payload_of_a_signal_becomes_part_of_the_state(run_storage: RunStorage) -> None:
+    async with serving_steps(run_storage, EVENT) as (service, _):
+        run = await run_until_idle(service, "flow")
         with pytest.raises(Exception, match="payd") as raised:
             await service.signal(WS, run.id, "payd", {}, must_wait=True)
         assert raised.value.status == 409
@@ -315,7 +324,7 @@ async def test_the_payload_of_a_signal_becomes_part_of_the_state(place: RunStora
         assert (run.status, run.output) == (RunStatus.COMPLETED, {"amount": {"eur": 3}})
 
 
-async def test_a_failed_result_is_retried_and_then_fails_the_run(place: RunStorage) -> None:
+async def test_a_failed_result_is_retried_and_then_fails_the_run(run_storage: RunStorage) -> None:
     calls: list[int] = []
 
     def fail(ctx: Any) -> dict[str, Any]:
@@ -323,9 +332,9 @@ async def test_a_failed_result_is_retried_and_then_fails_the_run(place: RunStora
         return {"status": "failed", "error": {"message": "no luck", "code": "LUCK"}, "stateUpdates": {"lost": 1}}
 
     step = {"name": "try", "type": "task", "handler": "fail", "retry": {"maxAttempts": 2, "backoffMs": 1000}}
-    async with serving_steps(place, step, fail=fail) as (service, clock):
+    async with serving_steps(run_storage, step, fail=fail) as (service, clock):
         run = (await service.start(WS, StartRun(graph="flow"))).run
-        [event] = await until(lambda: events_of(service, run, "STEP_RETRY_SCHEDULED"))
+        [event] = await wait_until(lambda: events_of(service, run, "STEP_RETRY_SCHEDULED"))
         assert event.payload["attempt"] == 2
 
         async def ended_after_a_while() -> Any:
@@ -333,7 +342,7 @@ async def test_a_failed_result_is_retried_and_then_fails_the_run(place: RunStora
             current = await service.run(WS, run.id)
             return current if current.status in ENDED else None
 
-        run = await until(ended_after_a_while)
+        run = await wait_until(ended_after_a_while)
         assert (run.status, run.error["code"], run.error["step"]) == (RunStatus.FAILED, "LUCK", "try")
         assert (len(calls), await service.state(WS, run.id)) == (2, {})
         [step_run] = await service.steps(WS, run.id)
@@ -341,14 +350,14 @@ async def test_a_failed_result_is_retried_and_then_fails_the_run(place: RunStora
         assert (await types_of(service, run)).count("STEP_FAILED") == 2
 
 
-async def test_a_branch_that_is_not_taken_is_skipped(place: RunStorage) -> None:
+async def test_a_branch_that_is_not_taken_is_skipped(run_storage: RunStorage) -> None:
     branch = {"name": "high", "type": "condition", "expression": "score", "trueStep": "done", "falseStep": "mail"}
     done = {"name": "done", "type": "task", "handler": "mark"}
     mail = {"name": "mail", "type": "task", "handler": "mark"}
     score = {"name": "score", "type": "task", "handler": "score"}
     handlers = {"score": lambda ctx: {"stateUpdates": {"score": 80}}, "mark": lambda ctx: {"output": {"marked": 1}}}
-    async with serving_steps(place, score, branch, mail, done, **handlers) as (service, _):
-        run = await run_to_rest(service, "flow")
+    async with serving_steps(run_storage, score, branch, mail, done, **handlers) as (service, _):
+        run = await run_until_idle(service, "flow")
         statuses = {step.name: step.status for step in await service.steps(WS, run.id)}
         assert statuses == {
             "score": StepStatus.COMPLETED,
@@ -361,12 +370,14 @@ async def test_a_branch_that_is_not_taken_is_skipped(place: RunStorage) -> None:
 
 
 @pytest.mark.parametrize("on_reject", ["fail", "continue"])
-async def test_a_rejected_approval_fails_or_continues_the_run_as_configured(place: RunStorage, on_reject: str) -> None:
+async def test_a_rejected_approval_fails_or_continues_the_run_as_configured(
+    run_storage: RunStorage, on_reject: str
+) -> None:
     write = {"name": "write", "type": "task", "handler": "write"}
     agree = {"name": "agree", "type": "approval", "contentKey": "letter", "onReject": on_reject}
     handlers = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}
-    async with serving_steps(place, write, agree, **handlers) as (service, _):
-        run = await run_to_rest(service, "flow")
+    async with serving_steps(run_storage, write, agree, **handlers) as (service, _):
+        run = await run_until_idle(service, "flow")
         [pending] = (await service.approvals(WS, pending=True)).items
         decided = await service.decide(WS, pending.id, "rejected", decided_by="ann")
         assert (decided.decision, decided.decided_by, decided.edited_content) == ("rejected", "ann", None)
@@ -379,12 +390,12 @@ async def test_a_rejected_approval_fails_or_continues_the_run_as_configured(plac
             await service.decide(WS, pending.id, "approved")
 
 
-async def test_retrying_a_run_repeats_its_rejected_approval(place: RunStorage) -> None:
+async def test_retrying_a_run_repeats_its_rejected_approval(run_storage: RunStorage) -> None:
     write = {"name": "write", "type": "task", "handler": "write"}
     agree = {"name": "agree", "type": "approval", "contentKey": "letter"}
     handlers = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}
-    async with serving_steps(place, write, agree, **handlers) as (service, _):
-        run = await run_to_rest(service, "flow")
+    async with serving_steps(run_storage, write, agree, **handlers) as (service, _):
+        run = await run_until_idle(service, "flow")
         [pending] = (await service.approvals(WS, pending=True)).items
         await service.decide(WS, pending.id, "rejected")
         await settled(service, run)

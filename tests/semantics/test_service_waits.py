@@ -10,7 +10,16 @@ from datetime import timedelta
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, RunStorage, events_of, run_to_rest, serving, types_of, until
+from tests.semantics.on_services import (
+    PATIENCE,
+    WS,
+    RunStorage,
+    events_of,
+    run_until_idle,
+    serving,
+    types_of,
+    wait_until,
+)
 
 from statewright import (
     END,
@@ -116,11 +125,11 @@ async def statuses(service: Any, run: Any) -> dict[str, str]:
 # -- several waits at once
 
 
-async def test_waits_of_all_kinds_end_independently(place: RunStorage) -> None:
+async def test_waits_of_all_kinds_end_independently(run_storage: RunStorage) -> None:
     clock = FakeClock()
     graph = side_by_side("all", asking("one"), asking("two"), nap, await_payment, then=finish)
-    async with serving(place, graph, clock=clock, settings=QUICK) as service:
-        run = await run_to_rest(service, "all")
+    async with serving(run_storage, graph, clock=clock, settings=QUICK) as service:
+        run = await run_until_idle(service, "all")
         assert len(await waits_of(service, run)) == 4
         assert run.due_at == clock.now() + HOUR
         run = await answer(service, run, "two")
@@ -130,11 +139,11 @@ async def test_waits_of_all_kinds_end_independently(place: RunStorage) -> None:
         }  # fmt: skip
         clock.advance(HOUR)
         service.wake_background_tasks()
-        await until(lambda: events_of(service, run, "TIMER_FIRED"))
+        await wait_until(lambda: events_of(service, run, "TIMER_FIRED"))
         run = await settled(service, run)
         assert (run.status, run.due_at) == (RunStatus.WAITING, None)
         await service.signal(WS, run.id, "paid", {"amount": 5}, must_wait=True)
-        await until(lambda: events_of(service, run, "SIGNAL_RECEIVED"))
+        await wait_until(lambda: events_of(service, run, "SIGNAL_RECEIVED"))
         run = await settled(service, run)
         assert list(await waits_of(service, run)) == ["one"]
         run = await answer(service, run, "one")
@@ -144,10 +153,10 @@ async def test_waits_of_all_kinds_end_independently(place: RunStorage) -> None:
         assert (types["STEP_STARTED"], types["STEP_COMPLETED"]) == (5, 5)
 
 
-async def test_several_answers_in_one_call_are_all_taken(place: RunStorage) -> None:
+async def test_several_answers_in_one_call_are_all_taken(run_storage: RunStorage) -> None:
     graph = side_by_side("all", asking("one"), asking("two"), asking("three"))
-    async with serving(place, graph, settings=QUICK) as service:
-        run = await run_to_rest(service, "all")
+    async with serving(run_storage, graph, settings=QUICK) as service:
+        run = await run_until_idle(service, "all")
         waits = await waits_of(service, run)
         with pytest.raises(NotFound):
             await service.answer(WS, run.id, {waits["one"].id: 1, "missing": 2})
@@ -156,25 +165,25 @@ async def test_several_answers_in_one_call_are_all_taken(place: RunStorage) -> N
         assert (await settled(service, run)).output == {"log": ["one: one", "two: two", "three: three"]}
 
 
-async def test_consecutive_services_can_answer_the_waits_of_a_run(place: RunStorage) -> None:
+async def test_consecutive_services_can_answer_the_waits_of_a_run(run_storage: RunStorage) -> None:
     names = ("one", "two", "three")
     graph = side_by_side("all", *(asking(name) for name in names), then=finish)
-    async with serving(place, graph, settings=QUICK) as service:
-        run = await run_to_rest(service, "all")
+    async with serving(run_storage, graph, settings=QUICK) as service:
+        run = await run_until_idle(service, "all")
     for name in names:
-        async with serving(place, graph, settings=QUICK) as service:
+        async with serving(run_storage, graph, settings=QUICK) as service:
             run = await answer(service, run, name)
     assert run.output == {"log": ["one: yes", "two: yes", "three: yes", "end"]}
 
 
-async def test_one_event_ends_every_wait_for_its_type(place: RunStorage) -> None:
+async def test_one_event_ends_every_wait_for_its_type(run_storage: RunStorage) -> None:
     graph = StateGraph(State, name="all")
     for name in ("one", "two"):
         graph.add_node(name, await_payment)
         graph.add_edge(START, name)
         graph.add_edge(name, END)
-    async with serving(place, graph, settings=QUICK) as service:
-        runs = [await run_to_rest(service, "all") for _ in range(3)]
+    async with serving(run_storage, graph, settings=QUICK) as service:
+        runs = [await run_until_idle(service, "all") for _ in range(3)]
         event = await service.send_event(WS, "paid", {"amount": 2}, key="k")
         again = await service.send_event(WS, "paid", {"amount": 3}, key="k")
         assert sorted(event.woken) == sorted(run.id for run in runs)
@@ -197,11 +206,11 @@ def failing_while(broken: list[bool]) -> Any:
     return fail
 
 
-async def test_retrying_a_run_repeats_the_question_next_to_the_failed_step(place: RunStorage) -> None:
+async def test_retrying_a_run_repeats_the_question_next_to_the_failed_step(run_storage: RunStorage) -> None:
     broken = [True]
     graph = side_by_side("mixed", asking("one"), failing_while(broken))
-    async with serving(place, graph, settings=QUICK) as service:
-        run = await run_to_rest(service, "mixed")
+    async with serving(run_storage, graph, settings=QUICK) as service:
+        run = await run_until_idle(service, "mixed")
         assert run.status is RunStatus.FAILED
         assert (await service.waits(WS)).total == 0
         assert await statuses(service, run) == {"one": "failed", "fail": "failed"}
@@ -214,17 +223,21 @@ async def test_retrying_a_run_repeats_the_question_next_to_the_failed_step(place
         assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": ["one: yes", "fixed"]})
 
 
-async def test_a_failed_run_has_no_pending_approval(place: RunStorage) -> None:
-    async with serving(place, side_by_side("mixed", await_approval, failing_while([True])), settings=QUICK) as service:
-        run = await run_to_rest(service, "mixed")
+async def test_a_failed_run_has_no_pending_approval(run_storage: RunStorage) -> None:
+    async with serving(
+        run_storage, side_by_side("mixed", await_approval, failing_while([True])), settings=QUICK
+    ) as service:
+        run = await run_until_idle(service, "mixed")
         assert run.status is RunStatus.FAILED
         assert (await service.approvals(WS, pending=True)).total == 0
 
 
-async def test_retrying_a_run_reopens_the_approval_next_to_the_failed_step(place: RunStorage) -> None:
+async def test_retrying_a_run_reopens_the_approval_next_to_the_failed_step(run_storage: RunStorage) -> None:
     broken = [True]
-    async with serving(place, side_by_side("mixed", await_approval, failing_while(broken)), settings=QUICK) as service:
-        run = await run_to_rest(service, "mixed")
+    async with serving(
+        run_storage, side_by_side("mixed", await_approval, failing_while(broken)), settings=QUICK
+    ) as service:
+        run = await run_until_idle(service, "mixed")
         broken.clear()
         await service.retry(WS, run.id)
         run = await settled(service, run)
@@ -233,7 +246,7 @@ async def test_retrying_a_run_reopens_the_approval_next_to_the_failed_step(place
         assert (await settled(service, run)).output == {"log": ["approved", "fixed"]}
 
 
-async def test_an_approval_decided_before_its_run_failed_stays_decided(place: RunStorage) -> None:
+async def test_an_approval_decided_before_its_run_failed_stays_decided(run_storage: RunStorage) -> None:
     broken, begun, go = [True], threading.Event(), threading.Event()
 
     def fail_late(state: State) -> State:
@@ -244,8 +257,8 @@ async def test_an_approval_decided_before_its_run_failed_stays_decided(place: Ru
             raise ConnectionError("away")
         return {"log": [answer]}
 
-    async with serving(place, side_by_side("mixed", await_approval, fail_late), settings=QUICK) as service:
-        run = await run_to_rest(service, "mixed")
+    async with serving(run_storage, side_by_side("mixed", await_approval, fail_late), settings=QUICK) as service:
+        run = await run_until_idle(service, "mixed")
         await service.answer(WS, run.id, {(await waits_of(service, run))["how?"].id: "well"})
         assert await asyncio.to_thread(begun.wait, PATIENCE)
         [pending] = (await service.approvals(WS, pending=True)).items
@@ -266,12 +279,14 @@ async def test_an_approval_decided_before_its_run_failed_stays_decided(place: Ru
 # -- answers that violate the schema
 
 
-async def test_an_answer_that_violates_the_schema_is_refused_and_the_question_stays_open(place: RunStorage) -> None:
+async def test_an_answer_that_violates_the_schema_is_refused_and_the_question_stays_open(
+    run_storage: RunStorage,
+) -> None:
     def ask_for_number(state: State) -> State:
         return {"log": [interrupt("how many?", schema=int)]}
 
-    async with serving(place, side_by_side("ask_for_number", ask_for_number), settings=QUICK) as service:
-        run = await run_to_rest(service, "ask_for_number")
+    async with serving(run_storage, side_by_side("ask_for_number", ask_for_number), settings=QUICK) as service:
+        run = await run_until_idle(service, "ask_for_number")
         [wait] = (await service.waits(WS)).items
         assert wait.schema == {"type": "integer"}
         with pytest.raises(InvalidRequest):
@@ -293,18 +308,18 @@ def nested(*nodes: Any) -> StateGraph:
     return graph
 
 
-async def test_a_question_in_a_nested_graph_is_a_wait_of_the_run(place: RunStorage) -> None:
-    async with serving(place, nested(asking("one")), settings=QUICK) as service:
-        run = await run_to_rest(service, "nested")
+async def test_a_question_in_a_nested_graph_is_a_wait_of_the_run(run_storage: RunStorage) -> None:
+    async with serving(run_storage, nested(asking("one")), settings=QUICK) as service:
+        run = await run_until_idle(service, "nested")
         assert await statuses(service, run) == {"inner": "waiting"}
         run = await answer(service, run, "one")
         assert run.output == {"log": ["one: yes", "end"]}
         assert [step.type for step in await service.steps(WS, run.id)] == ["subgraph", "node"]
 
 
-async def test_questions_in_a_nested_graph_can_be_answered_one_by_one(place: RunStorage) -> None:
-    async with serving(place, nested(asking("one"), asking("two")), settings=QUICK) as service:
-        run = await run_to_rest(service, "nested")
+async def test_questions_in_a_nested_graph_can_be_answered_one_by_one(run_storage: RunStorage) -> None:
+    async with serving(run_storage, nested(asking("one"), asking("two")), settings=QUICK) as service:
+        run = await run_until_idle(service, "nested")
         run = await answer(service, run, "one")
         assert list(await waits_of(service, run)) == ["two"]
         run = await answer(service, run, "two")
@@ -312,9 +327,9 @@ async def test_questions_in_a_nested_graph_can_be_answered_one_by_one(place: Run
         assert len(await events_of(service, run, "STEP_WAITING")) == 2
 
 
-async def test_an_approval_in_a_nested_graph_can_be_decided_before_other_answers(place: RunStorage) -> None:
-    async with serving(place, nested(await_approval, asking("two")), settings=QUICK) as service:
-        run = await run_to_rest(service, "nested")
+async def test_an_approval_in_a_nested_graph_can_be_decided_before_other_answers(run_storage: RunStorage) -> None:
+    async with serving(run_storage, nested(await_approval, asking("two")), settings=QUICK) as service:
+        run = await run_until_idle(service, "nested")
         [pending] = (await service.approvals(WS, pending=True)).items
         await service.decide(WS, pending.id, "approved")
         run = await settled(service, run)
@@ -329,7 +344,7 @@ class Item(TypedDict):
     i: int
 
 
-async def test_fifty_sends_complete_though_some_wait_and_some_fail_once(place: RunStorage) -> None:
+async def test_fifty_sends_complete_though_some_wait_and_some_fail_once(run_storage: RunStorage) -> None:
     broken = [True]
 
     def fan(state: State) -> Command[Any]:
@@ -349,8 +364,8 @@ async def test_fifty_sends_complete_though_some_wait_and_some_fail_once(place: R
     graph.add_edge(START, "fan")
     graph.add_edge("work", "join")
     graph.add_edge("join", END)
-    async with serving(place, graph, settings=QUICK) as service:
-        run = await run_to_rest(service, "fan")
+    async with serving(run_storage, graph, settings=QUICK) as service:
+        run = await run_until_idle(service, "fan")
         assert (run.status, run.error["step"]) == (RunStatus.FAILED, "work")
         assert len(await service.steps(WS, run.id)) == 51
         broken.clear()
@@ -373,7 +388,7 @@ async def test_fifty_sends_complete_though_some_wait_and_some_fail_once(place: R
 # -- retries while other nodes continue
 
 
-async def test_attempts_are_reported_once_while_parallel_tasks_finish(place: RunStorage) -> None:
+async def test_attempts_are_reported_once_while_parallel_tasks_finish(run_storage: RunStorage) -> None:
     tries: list[int] = []
 
     def flaky(state: State) -> State:
@@ -397,14 +412,14 @@ async def test_attempts_are_reported_once_while_parallel_tasks_finish(place: Run
     for name in ("flaky", *(f"later{n}" for n in range(4))):
         graph.add_edge(START, name)
         graph.add_edge(name, END)
-    async with serving(place, graph, settings=QUICK) as service:
-        run = await run_to_rest(service, "mixed")
+    async with serving(run_storage, graph, settings=QUICK) as service:
+        run = await run_until_idle(service, "mixed")
         assert run.status is RunStatus.COMPLETED
         types = Counter(await types_of(service, run))
         assert (types["STEP_FAILED"], types["STEP_RETRY_SCHEDULED"], types["STEP_COMPLETED"]) == (2, 2, 5)
 
 
-async def test_a_handled_error_does_not_fail_the_run(place: RunStorage) -> None:
+async def test_a_handled_error_does_not_fail_the_run(run_storage: RunStorage) -> None:
     def handle(state: State, error: NodeError) -> State:
         return {"log": [f"handled {error.error}"]}
 
@@ -414,8 +429,8 @@ async def test_a_handled_error_does_not_fail_the_run(place: RunStorage) -> None:
     graph.add_edge(START, "fail")
     graph.add_edge("fail", "finish")
     graph.add_edge("finish", END)
-    async with serving(place, graph, settings=QUICK) as service:
-        run = await run_to_rest(service, "handled")
+    async with serving(run_storage, graph, settings=QUICK) as service:
+        run = await run_until_idle(service, "handled")
         assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": ["handled no luck", "end"]})
         assert run.error is None
 
@@ -423,7 +438,7 @@ async def test_a_handled_error_does_not_fail_the_run(place: RunStorage) -> None:
 # -- entrypoints as runs
 
 
-async def test_an_entrypoint_can_run_as_a_durable_run(place: RunStorage) -> None:
+async def test_an_entrypoint_can_run_as_a_durable_run(run_storage: RunStorage) -> None:
     calls: list[int] = []
 
     @task
@@ -438,8 +453,8 @@ async def test_an_entrypoint_can_run_as_a_durable_run(place: RunStorage) -> None
 
     catalog = Catalog()
     catalog.serve("flow", flow)
-    async with Service(catalog, **place.views(), settings=QUICK) as service:
-        run = await run_to_rest(service, "flow", 21)
+    async with Service(catalog, **run_storage.views(), settings=QUICK) as service:
+        run = await run_until_idle(service, "flow", 21)
         assert (run.status, run.input) == (RunStatus.WAITING, 21)
         run = await answer(service, run, "and to 42?", 8)
         assert (run.status, run.output, calls) == (RunStatus.COMPLETED, 50, [21])
@@ -454,7 +469,7 @@ def workflow_of(*steps: dict[str, Any]) -> dict[str, Any]:
     return {"name": "flow", "version": "1", "steps": list(steps)}
 
 
-async def test_an_event_that_does_not_arrive_in_time_fails_the_run(place: RunStorage) -> None:
+async def test_an_event_that_does_not_arrive_in_time_fails_the_run(run_storage: RunStorage) -> None:
     clock = FakeClock()
     step = {
         "name": "pay",
@@ -463,21 +478,21 @@ async def test_an_event_that_does_not_arrive_in_time_fails_the_run(place: RunSto
         "timeoutMs": 1000,
         "retry": {"maxAttempts": 1},
     }
-    async with serving(place, workflow_of(step), clock=clock, settings=QUICK) as service:
-        run = await run_to_rest(service, "flow")
+    async with serving(run_storage, workflow_of(step), clock=clock, settings=QUICK) as service:
+        run = await run_until_idle(service, "flow")
         [step_run] = await service.steps(WS, run.id)
         assert (step_run.status, step_run.signal_type) == (StepStatus.WAITING, "paid")
         assert step_run.wait_until == run.due_at == clock.now() + timedelta(seconds=1)
         clock.advance(timedelta(seconds=1))
         service.wake_background_tasks()
-        await until(lambda: events_of(service, run, "TIMER_FIRED"))
+        await wait_until(lambda: events_of(service, run, "TIMER_FIRED"))
         run = await settled(service, run)
         assert (run.status, run.error["code"], run.error["step"]) == (RunStatus.FAILED, "SIGNAL_TIMEOUT", "pay")
         [step_run] = await service.steps(WS, run.id)
         assert (step_run.status, step_run.error["code"]) == (StepStatus.FAILED, "SIGNAL_TIMEOUT")
 
 
-async def test_an_undecided_approval_expires_and_fails_the_run(place: RunStorage) -> None:
+async def test_an_undecided_approval_expires_and_fails_the_run(run_storage: RunStorage) -> None:
     clock = FakeClock()
     handlers = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}
     document = workflow_of(
@@ -486,13 +501,13 @@ async def test_an_undecided_approval_expires_and_fails_the_run(place: RunStorage
     )
     catalog = Catalog(handlers=_handlers(handlers))
     catalog.serve_steps(document)
-    async with Service(catalog, **place.views(), clock=clock, settings=QUICK) as service:
-        run = await run_to_rest(service, "flow")
+    async with Service(catalog, **run_storage.views(), clock=clock, settings=QUICK) as service:
+        run = await run_until_idle(service, "flow")
         [pending] = (await service.approvals(WS, pending=True)).items
         assert (pending.content, pending.expires_at) == ("dear", clock.now() + timedelta(seconds=1))
         clock.advance(timedelta(seconds=1))
         service.wake_background_tasks()
-        await until(lambda: events_of(service, run, "APPROVAL_EXPIRED"))
+        await wait_until(lambda: events_of(service, run, "APPROVAL_EXPIRED"))
         run = await settled(service, run)
         assert (run.status, run.error["code"]) == (RunStatus.FAILED, "APPROVAL_EXPIRED")
         assert (await service.approval(WS, pending.id)).decision == "expired"

@@ -21,9 +21,9 @@ from tests.semantics.on_services import (
     GatedStorage,
     Gates,
     RunStorage,
-    run_to_rest,
+    run_until_idle,
     types_of,
-    until,
+    wait_until,
     wait_until_idle,
 )
 
@@ -90,7 +90,7 @@ def graph_of(node: Any) -> StateGraph:
 class Case:
     """A run that waits in two parallel nodes, in a service whose saver has gates."""
 
-    def __init__(self, place: RunStorage, wake_up: str, edit: str) -> None:
+    def __init__(self, run_storage: RunStorage, wake_up: str, edit: str) -> None:
         self.wake_up, self.edit = wake_up, edit
         self.node, self.value, self.event_type = WAKE_UPS[wake_up]
         self.gates, self.clock, catalog = (
@@ -100,7 +100,7 @@ class Case:
         )
         catalog.serve("g", graph_of(self.node))
         catalog.serve("child", StateGraph(State, name="child").add_node(ask).add_edge(START, "ask"))
-        views = place.views()
+        views = run_storage.views()
         self.saver = views["saver"].for_workspace(WS)
         gated: Any = GatedStorage(views["saver"], self.gates)
         options: Any = {"ledger": views["ledger"], "clock": self.clock}
@@ -109,12 +109,12 @@ class Case:
         """Another service on the same records, without gates."""
 
     async def begin(self) -> Run:
-        run = await run_to_rest(self.service, "g", {}, thread_id="t")
+        run = await run_until_idle(self.service, "g", {}, thread_id="t")
         assert run.status is RunStatus.WAITING
         self.head = (await self.editor.threads.state(WS, "t"))["checkpointId"]
         self.wait = next(wait for wait in await self.waits(run) if wait.step_name == "waiting")
         if self.wake_up == "end of a child":
-            self.child_wait = await until(self.wait_of_child)
+            self.child_wait = await wait_until(self.wait_of_child)
         return run
 
     async def wait_of_child(self) -> Wait | None:
@@ -183,7 +183,7 @@ class Case:
             is_idle = current.status is RunStatus.WAITING and current.claim is None and current.due_at is None
             return current if current.status in ENDED or (is_idle and len(waits) == 1) else None
 
-        return await until(run_if_woken)
+        return await wait_until(run_if_woken)
 
 
 @pytest.mark.parametrize(
@@ -192,12 +192,12 @@ class Case:
 @pytest.mark.parametrize("wake_up", list(WAKE_UPS))
 @pytest.mark.sampled(3)
 async def test_changing_a_thread_during_a_wake_up_loses_no_input(
-    place: RunStorage, wake_up: str, edit: str, tmp_path: Path
+    run_storage: RunStorage, wake_up: str, edit: str, tmp_path: Path
 ) -> None:
     at = calls_made = 1
     while at <= calls_made:
-        places = RunStorage.of(place.kind, tmp_path / f"{at}.db", schema=1)
-        case = Case(places, wake_up, edit)
+        run_storage = RunStorage.of(run_storage.kind, tmp_path / f"{at}.db", schema=1)
+        case = Case(run_storage, wake_up, edit)
         async with case.service as service:
             run = await case.begin()
             case.gates.arm(at, case.change_thread)
@@ -221,6 +221,6 @@ async def test_changing_a_thread_during_a_wake_up_loses_no_input(
             assert types.count("WORKFLOW_RESUMED") == 2, (at, types)
             assert types.count("SIGNAL_RECEIVED") + types.count("TIMER_FIRED") == 2, (at, types)
             assert case.event_type in types
-        places.close()
+        run_storage.close()
         at += 1
     assert calls_made > 2

@@ -37,15 +37,15 @@ from statewright.testing import TestService
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+def service_options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     return {"start": NOON, "path": tmp_path / "runs.db" if request.param == "sqlite" else None}
 
 
 # -- counting
 
 
-def test_spending_of_runs_is_counted_by_day_with_and_without_limits(place: dict[str, Any]) -> None:
-    with TestService({"think": graph_of_calls(fixed_usage_model(), 2)}, **place) as service:
+def test_spending_of_runs_is_counted_by_day_with_and_without_limits(service_options: dict[str, Any]) -> None:
+    with TestService({"think": graph_of_calls(fixed_usage_model(), 2)}, **service_options) as service:
         for _ in range(2):
             assert service.start("think").status is RunStatus.COMPLETED
         service.advance(timedelta(days=1))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.semantics.on_services import WS, RunStorage, run_to_rest, serving, types_of, wait_until_idle
+from tests.semantics.on_services import WS, RunStorage, run_until_idle, serving, types_of, wait_until_idle
 from tests.semantics.on_spending import (
     NOON,
     TOMORROW,
@@ -38,14 +38,14 @@ from statewright.testing import FakeClock, TestService
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+def service_options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     return {"start": NOON, "path": tmp_path / "runs.db" if request.param == "sqlite" else None}
 
 
-def test_a_run_stops_before_the_next_superstep_and_continues_the_next_day(place: dict[str, Any]) -> None:
+def test_a_run_stops_before_the_next_superstep_and_continues_the_next_day(service_options: dict[str, Any]) -> None:
     model = fixed_usage_model()
     limits = SpendingLimits(tokens_per_day=20)
-    with TestService({"think": graph_of_calls(model, 3)}, **place, spending_limits=limits) as service:
+    with TestService({"think": graph_of_calls(model, 3)}, **service_options, spending_limits=limits) as service:
         run = service.start("think")
         assert len(model.requests) == 2
         assert (run.status, run.due_at, run.claim) == (RunStatus.PAUSED, TOMORROW, None)
@@ -84,10 +84,10 @@ class RendezvousModel:
         return ModelResponse(Message("Yes.", role="assistant"), Usage(6, 4, 0.25), "rendezvous")
 
 
-def test_concurrent_runs_stop_together(place: dict[str, Any]) -> None:
+def test_concurrent_runs_stop_together(service_options: dict[str, Any]) -> None:
     model = RendezvousModel()
     limits = SpendingLimits(requests_per_day=4)
-    with TestService({"think": graph_of_calls(model, 10)}, **place, spending_limits=limits) as service:
+    with TestService({"think": graph_of_calls(model, 10)}, **service_options, spending_limits=limits) as service:
         inner = service._parts.service
 
         async def start_both() -> list[Run]:
@@ -135,20 +135,20 @@ async def test_a_run_in_another_process_stops_without_having_spent_anything(tmp_
 
     graph = chain("hold", hold=hold, last=calling_node(model, "last"))
     options: dict[str, Any] = {"clock": clock, "spending_limits": SpendingLimits(requests_per_day=1)}
-    place = RunStorage(tmp_path / "runs.db")
+    run_storage = RunStorage(tmp_path / "runs.db")
     try:
         async with (
-            serving(place, graph, **options) as first,
-            serving(place, graph_of_calls(model, 1), **options) as second,
+            serving(run_storage, graph, **options) as first,
+            serving(run_storage, graph_of_calls(model, 1), **options) as second,
         ):
             held = (await first.start(WS, StartRun(graph="hold"))).run
             await begun.wait()
-            assert (await run_to_rest(second, "think")).status is RunStatus.COMPLETED
+            assert (await run_until_idle(second, "think")).status is RunStatus.COMPLETED
             release.set()
             run = await wait_until_idle(first, held)
             assert (run.status, run.due_at, len(model.requests)) == (RunStatus.PAUSED, TOMORROW, 1)
     finally:
-        place.close()
+        run_storage.close()
 
 
 def question_next_to_subgraph(model: ScriptedModel, calls: int) -> StateGraph:
@@ -162,9 +162,11 @@ def question_next_to_subgraph(model: ScriptedModel, calls: int) -> StateGraph:
     return graph
 
 
-def test_a_run_stopped_in_a_subgraph_next_to_a_question_continues_with_both(place: dict[str, Any]) -> None:
+def test_a_run_stopped_in_a_subgraph_next_to_a_question_continues_with_both(service_options: dict[str, Any]) -> None:
     model, limits = fixed_usage_model(), SpendingLimits(requests_per_day=2)
-    with TestService({"outer": question_next_to_subgraph(model, 3)}, **place, spending_limits=limits) as service:
+    with TestService(
+        {"outer": question_next_to_subgraph(model, 3)}, **service_options, spending_limits=limits
+    ) as service:
         run = service.start("outer")
         assert (run.status, run.due_at, len(model.requests)) == (RunStatus.PAUSED, TOMORROW, 2)
         assert list(service.waits(run)) == [], "the question is open once the parallel work is done"
@@ -282,9 +284,9 @@ def new_service(views: dict[str, Any], graph: StateGraph, start: datetime) -> Se
     return Service(catalog, **views, settings=QUICK, clock=ClockFrom(start), spending_limits=limits)
 
 
-async def serve_until_death(place: RunStorage, life: Life, graph: StateGraph) -> None:
+async def serve_until_death(run_storage: RunStorage, life: Life, graph: StateGraph) -> None:
     """Run a service on the first day until its process dies."""
-    views = place.views()
+    views = run_storage.views()
     views_until_death = {"ledger": MortalLedger(views["ledger"], life), "saver": MortalSaver(views["saver"], life)}
     with suppress(StorageUnavailable):
         async with new_service(views_until_death, graph, NOON) as service:
@@ -299,17 +301,17 @@ async def serve_until_death(place: RunStorage, life: Life, graph: StateGraph) ->
 @pytest.mark.parametrize("makes_last", [False, True], ids=["before", "after"])
 async def test_each_day_spends_exactly_its_limit_wherever_the_service_dies(tmp_path: Path, makes_last: bool) -> None:
     for number in range(1, 30):
-        place, model, life = (
+        run_storage, model, life = (
             RunStorage(tmp_path / f"{number}.db"),
             fixed_usage_model(),
             Life(number, makes_last=makes_last),
         )
         try:
             graph = graph_of_calls(model, 4)
-            await serve_until_death(place, life, graph)
+            await serve_until_death(run_storage, life, graph)
             statuses: list[RunStatus] = []
             for day_number in range(2):
-                async with new_service(place.views(), graph, NOON + timedelta(days=day_number)) as service:
+                async with new_service(run_storage.views(), graph, NOON + timedelta(days=day_number)) as service:
                     started = await service.start(WS, StartRun(graph="think", idempotency_key="k"))
                     run = await wait_until_idle(service, started.run)
                     statuses.append(run.status)
@@ -320,7 +322,7 @@ async def test_each_day_spends_exactly_its_limit_wherever_the_service_dies(tmp_p
             assert types.count("LLM_CALL_COMPLETED") == 4
             assert 4 <= len(model.requests) <= 5, "Only a call in progress is repeated."
         finally:
-            place.close()
+            run_storage.close()
         if not life.has_ended:
             return
     raise AssertionError("The run takes more writes: add some.")

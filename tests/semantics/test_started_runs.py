@@ -9,7 +9,7 @@ import threading
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, RunStorage, run_to_rest, serving, wait_until_idle
+from tests.semantics.on_services import PATIENCE, WS, RunStorage, run_until_idle, serving, wait_until_idle
 
 from statewright import START, RetryPolicy, Runtime, StateGraph, get_runtime, interrupt, task
 from statewright.errors import RunCancelled
@@ -117,7 +117,7 @@ CALLERS = [
 
 @pytest.mark.parametrize("pauses", [False, True], ids=["", "after a question"])
 @pytest.mark.parametrize("caller", CALLERS)
-async def test_a_retry_does_not_start_a_child_run_again(place: RunStorage, caller: Any, pauses: bool) -> None:
+async def test_a_retry_does_not_start_a_child_run_again(run_storage: RunStorage, caller: Any, pauses: bool) -> None:
     fails = FailsOnce()
 
     def parent(state: State) -> State:
@@ -127,8 +127,8 @@ async def test_a_retry_does_not_start_a_child_run_again(place: RunStorage, calle
         fails.fail_once()
         return {"log": [started]}
 
-    async with serving(place, graph_of("parent", parent), graph_of("child", child)) as service:
-        run = await run_to_rest(service, "parent")
+    async with serving(run_storage, graph_of("parent", parent), graph_of("child", child)) as service:
+        run = await run_until_idle(service, "parent")
         if pauses:
             [wait] = (await service.waits(WS)).items
             await service.answer(WS, run.id, {wait.id: "yes"})
@@ -146,21 +146,23 @@ KEYS = [None, "0", "=0"]
 
 @pytest.mark.parametrize("waits", list(itertools.product([False, True], repeat=2)), ids=str)
 @pytest.mark.parametrize("keys", list(itertools.permutations(KEYS, 2)), ids=str)
-async def test_a_key_does_not_collide_with_the_position_of_a_call(place: RunStorage, keys: Any, waits: Any) -> None:
+async def test_a_key_does_not_collide_with_the_position_of_a_call(
+    run_storage: RunStorage, keys: Any, waits: Any
+) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         for number, (key, wait) in enumerate(zip(keys, waits, strict=True)):
             runtime.start_run("child", {"n": number}, key=key, wait=wait)
         return {}
 
-    async with serving(place, graph_of("parent", parent), graph_of("child", child)) as service:
-        run = await service.wait(WS, (await run_to_rest(service, "parent")).id, PATIENCE)
+    async with serving(run_storage, graph_of("parent", parent), graph_of("child", child)) as service:
+        run = await service.wait(WS, (await run_until_idle(service, "parent")).id, PATIENCE)
         while run.status is not RunStatus.COMPLETED:
             assert run.status is not RunStatus.FAILED
             run = await service.wait(WS, run.id, PATIENCE)
         assert [kid.output["log"] for kid in await children(service, run)] == [["child", 0], ["child", 1]]
 
 
-async def test_an_abandoned_attempt_cannot_start_a_run(place: RunStorage) -> None:
+async def test_an_abandoned_attempt_cannot_start_a_run(run_storage: RunStorage) -> None:
     gone, refused, attempts = threading.Event(), list[Any](), list[int]()
 
     def parent(state: State) -> State:
@@ -179,16 +181,16 @@ async def test_an_abandoned_attempt_cannot_start_a_run(place: RunStorage) -> Non
     ended = threading.Event()
     retries = RetryPolicy(max_attempts=100_000, initial_interval=0.001, backoff_factor=1, jitter=False)
     async with serving(
-        place, graph_of("parent", parent, timeout=1, retry_policy=retries), graph_of("child", child)
+        run_storage, graph_of("parent", parent, timeout=1, retry_policy=retries), graph_of("child", child)
     ) as service:
-        run = await wait_until_idle(service, await run_to_rest(service, "parent"))
+        run = await wait_until_idle(service, await run_until_idle(service, "parent"))
         assert (run.status, run.output["log"]) == (RunStatus.COMPLETED, ["second"])
         assert len(refused) == 1
         assert await children(service, run) == []
 
 
 @pytest.mark.parametrize("wait", [False, True])
-async def test_starting_the_same_run_with_other_input_fails(place: RunStorage, wait: bool) -> None:
+async def test_starting_the_same_run_with_other_input_fails(run_storage: RunStorage, wait: bool) -> None:
     numbers = itertools.count()
 
     def parent(state: State, runtime: Runtime[Any]) -> State:
@@ -196,8 +198,8 @@ async def test_starting_the_same_run_with_other_input_fails(place: RunStorage, w
         interrupt("go on?")
         return {}
 
-    async with serving(place, graph_of("parent", parent), graph_of("child", child)) as service:
-        run = await run_to_rest(service, "parent")
+    async with serving(run_storage, graph_of("parent", parent), graph_of("child", child)) as service:
+        run = await run_until_idle(service, "parent")
         if not wait:
             [question] = (await service.waits(WS)).items
             await service.answer(WS, run.id, {question.id: "yes"})

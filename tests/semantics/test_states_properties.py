@@ -41,7 +41,7 @@ class Spec:
     """The number of items of its result."""
     maps: bool = False
     bare: bool = False
-    """Whether the items are the whole result."""
+    """True if the items are the whole result."""
     finishes: bool = False
     flags: tuple[str, ...] = ()
 

@@ -214,12 +214,12 @@ def test_each_tool_call_has_its_own_steps(driver: Any) -> None:
 
 
 def test_each_call_of_a_handler_as_a_tool_has_its_own_steps(driver: Any) -> None:
-    made: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
 
     def book(ctx: StepContext) -> StepResult:
         def make() -> int:
-            made[len(made)] += 1
-            return len(made)
+            counts[len(counts)] += 1
+            return len(counts)
 
         runtime: Runtime[Any] = ctx.runtime  # pyright: ignore[reportAssignmentType]
         return StepResult(output={"number": runtime.step("make", make)})

@@ -201,14 +201,14 @@ class Case:
 
 @pytest.fixture
 def case_of() -> Iterator[Callable[..., Case]]:
-    made: list[Case] = []
+    cases: list[Case] = []
 
     def make(*args: Any) -> Case:
-        made.append(Case(*args))
-        return made[-1]
+        cases.append(Case(*args))
+        return cases[-1]
 
     yield make
-    for case in made:
+    for case in cases:
         case.work.go_on.set()
 
 
@@ -252,15 +252,15 @@ def test_a_call_taken_over_while_its_run_ends_returns_no_fallback(
     driver: Any, case_of: Any, call: str, end: str, reaction: str, monkeypatch: Any
 ) -> None:
     case = case_of(call, end, reaction)
-    noted = liveness.note_refusal
+    original = liveness.note_refusal
 
     def note_late(scope: Any, *args: Any) -> None:
         if isinstance(scope.task, CalledTask):
             assert case.taken.wait(LONG)
-        noted(scope, *args)
+        original(scope, *args)
 
     for name, module in list(sys.modules.items()):
-        if name.startswith("statewright.runtime.") and getattr(module, "note_refusal", None) is noted:
+        if name.startswith("statewright.runtime.") and getattr(module, "note_refusal", None) is original:
             monkeypatch.setattr(module, "note_refusal", note_late)
     first = case.run_first(driver)
     case.work.go_on.set()

@@ -50,7 +50,7 @@ class Call:
     value: int
     on_busy: str
     is_async: bool = False
-    """Whether it is made on its own event loop."""
+    """True if it is made on its own event loop."""
 
     def perform(self, app: Any, **options: Any) -> Any:
         """Make the call, and return the state that the caller sees."""

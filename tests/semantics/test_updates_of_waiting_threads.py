@@ -154,7 +154,7 @@ def test_a_memory_that_a_waiting_task_uses_is_refused_to_others(driver: Any, sav
         driver.invoke(app, {}, THREAD, max_concurrency=1)  # the second begins after the first has asked
 
 
-def test_a_call_that_failed_beside_a_question_releases_its_memory(driver: Any, saver: Any) -> None:
+def test_a_call_that_failed_next_to_a_question_releases_its_memory(driver: Any, saver: Any) -> None:
     def fail(state: State) -> None:
         raise ValueError("broken")
 

@@ -122,7 +122,7 @@ def test_in_place_changes_that_a_node_returns_are_saved(
     saver: Any = InMemorySaver() if storage == "memory" else SqliteSaver(tmp_path / "threads.db")
     saved: list[int] = []
     for number in range(3):
-        app = nested(counter(change, saver))  # another process would build it anew
+        app = nested(counter(change, saver))  # another process would build its own
         update = {"box": make()} if not number else {"log": [0]}
         result = driver.invoke(app, update, THREAD, durability=durability)
         saved.append(size(app.get_state(THREAD).values["box"]))

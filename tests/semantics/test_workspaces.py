@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.work import until
+from tests.work import wait_until
 
 from statewright import START, Command, InMemorySaver, Runtime, StateGraph, append, interrupt
 from statewright.runtime.lifecycle import thread_lease as thread_queue
@@ -77,7 +77,7 @@ def test_runs_on_savers_of_one_workspace_share_a_queue(driver: Any, saver_of: An
     assert gate.begun.wait(GUARD)
     before = set(thread_queue._queues)
     waiting = start_thread(lambda: driver.invoke(queued, {"log": []}, THREAD, on_busy="enqueue"))
-    until(lambda: set(thread_queue._queues) - before)
+    wait_until(lambda: set(thread_queue._queues) - before)
     assert set(thread_queue._queues) - before == {(saver_of("one").scope, "t")}
     gate.open.set()
     for thread in (running, waiting):

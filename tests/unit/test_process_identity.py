@@ -1,4 +1,4 @@
-"""Whether a process has ended, as far as this host can know."""
+"""Detection of ended processes, as far as this host can know."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ from statewright.agents.state.result import AgentResult
 from statewright.agents.thread_history import ThreadHistory
 from statewright.agents.tools import LangChainTool, Tool, ToolFunction, is_langchain_tool
 from statewright.checkpoint import Checkpointer
+from statewright.data.mappings import without_none
 from statewright.errors import InvalidConfig, ToolError, suggestion
 from statewright.graph import RetryPolicy, is_coroutine_function
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, as_chat_model
-from statewright.models.adapters.conversion import without_none
 from statewright.runtime import CompiledGraph
 
 Hook = Callable[..., Any]

@@ -135,7 +135,7 @@ def key_of(checkpoint_id: str) -> bytes:
         key = bytes.fromhex(checkpoint_id)
     except ValueError:
         key = b""
-    # `fromhex` also accepts uppercase letters and spaces. Such an id is another id, so it needs another key.
+    # `fromhex` also accepts uppercase letters and spaces. Such an id is a different one, so it needs a different key.
     if len(key) == 16 and key.hex() == checkpoint_id:
         return key
     from hashlib import blake2b  # imported here because it loads OpenSSL, and generated ids do not need it

@@ -10,7 +10,7 @@ later. If the epoch has changed in between, another run has worked on the thread
 
 *Holders.* Each run holds its thread under a unique owner name, which ends with the identity of its process
 (`name@host.pid.start.nonce`). Other runs therefore need not wait for the lease of a holder that no longer exists. On
-the same host they can find out whether its process has ended. In the same process, the set of active holders tells
+the same host they can find out whether its process has ended. In the same process, the set of active holders shows
 which runs have ended without releasing their threads, for example because the disk was full or a stream was dropped. A
 holder whose name contains no process is assumed to exist until its lease expires.
 
@@ -51,7 +51,7 @@ class Lease(NamedTuple):
     thread have the same epoch, only a holder with a valid lease can have written in between."""
     until: datetime
     wanted: str | None = None
-    """What another run has asked the owner to do: `interrupt` or `rollback`; None if nothing."""
+    """The request of another run to the owner: `interrupt` or `rollback`; None if there is none."""
 
     def has_lapsed(self, now: datetime) -> bool:
         """Return whether another run may claim the thread, because the lease has expired or its holder has ended."""

@@ -92,8 +92,8 @@ class InMemorySaver:
         self._shared = _SharedEncoder()
         self._lock = threading.Lock()
         self._page_end: tuple[int, CheckpointId | None, CheckpointId | None] | None = None
-        """Where the last page of a history ended, so that the next page can continue there: the id of the dict of
-        commits, the head of the branch, and the last checkpoint of the page."""
+        """The end of the last page of a history, where the next page continues: the id of the dict of commits, the
+        head of the branch, and the last checkpoint of the page."""
         self._workspaces: dict[str, dict[str, MemoryThread]] = {}
         """The threads of each workspace, by thread id."""
         self._bind(workspace)

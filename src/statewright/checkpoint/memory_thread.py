@@ -81,12 +81,12 @@ class MemoryThread(LeasedThread):
         """
         count = 0
         for namespace, commits in self.commits.items():
-            kept: set[str] = set()
+            kept_ids: set[str] = set()
             for branch in [branch for head_namespace, branch in self.heads if head_namespace == namespace]:
                 newest_first = [commit for commit in reversed(commits.values()) if commit.branch_key.branch == branch]
                 kept_count = policy.count_kept([commit.created_at for commit in newest_first])
-                kept.update(commit.checkpoint.id for commit in newest_first[:kept_count])
-            removed = [key for key in commits if key not in kept]
+                kept_ids.update(commit.checkpoint.id for commit in newest_first[:kept_count])
+            removed = [key for key in commits if key not in kept_ids]
             count += len(removed)
             if removed and not dry_run:
                 self._keep_logs([commits.pop(key) for key in removed])

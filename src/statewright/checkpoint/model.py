@@ -32,7 +32,7 @@ NO_ARG: Final[Any] = _NoArg()
 register_codec(47, _NoArg, lambda _: None, lambda _: NO_ARG)
 
 Source = Literal["input", "loop", "update", "fork"]
-"""What produced a checkpoint: the input of a run, a superstep (`loop`), `update_state`, or a fork."""
+"""The origin of a checkpoint: the input of a run, a superstep (`loop`), `update_state`, or a fork."""
 
 Values = dict[str, Any]
 """The state: values by channel."""
@@ -208,7 +208,7 @@ class TaskResult:
 
 
 InterruptKind = Literal["question", "timer", "event"]
-"""What a pause waits for: an answer, a time, or an event."""
+"""The condition for which a pause waits: an answer, a time, or an event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

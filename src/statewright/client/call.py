@@ -134,11 +134,6 @@ def _json_default(value: object) -> Any:
             raise TypeError(f"{type(value).__name__} cannot be represented as JSON: {value!r:.80}")
 
 
-def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that are not None."""
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def to_camel_case(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values under the camel-case names of the API. Names inside the values are not changed."""
     return {camel(name): value for name, value in values.items()}

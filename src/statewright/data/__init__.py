@@ -1,1 +1,1 @@
-"""Handling of data from and for other programs: conversion to JSON, validation, fingerprints."""
+"""Handling of data from and for other programs: conversion to JSON, validation, fingerprints, optional values."""

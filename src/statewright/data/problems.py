@@ -55,7 +55,7 @@ def unexpected(expected: str) -> PydanticCustomError:
 
 
 def expects(expected: str) -> WrapValidator:
-    """Return a validator that replaces all errors of a value by a single one, which says what was expected.
+    """Return a validator that replaces all errors of a value with a single one, which says what was expected.
 
     `expected` describes a valid value, such as `a number above 0`.
     """
@@ -97,8 +97,8 @@ def problems_from(
 ) -> Iterator[Problem]:
     """Yield the problems of a document, or of the value in it at the path `within`.
 
-    `position_of` returns the line and the column of a path. `map_noun` is what the format of the document calls a map,
-    e.g. `a table` in TOML. A validator may raise ValueError with two arguments, a message and a suggestion. Values at
+    `position_of` returns the line and the column of a path. `map_noun` is the word for a map in this format, e.g. `a
+    table` in TOML. A validator may raise ValueError with two arguments, a message and a suggestion. Values at
     paths for which `is_secret` is true are never quoted.
     """
     for details in cast("list[Any]", error.errors(include_url=False)):

@@ -193,7 +193,7 @@ class WorkerDied(RemoteCallError):
     def __init__(self, cause: str, losses: int = 1) -> None:
         self.cause = cause
         self.losses = losses
-        """How often a worker has died with the same call."""
+        """The number of workers that have died with the same call."""
         times = "" if losses == 1 else f" {losses} times"
         super().__init__(
             f"A worker process died{times} while it executed this call: {cause}. Look for a crash of native code, or "

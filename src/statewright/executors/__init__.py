@@ -4,10 +4,10 @@ A node asks for one by name, `add_node(..., executor="process")`, and `compile(e
 mean. The modules are imported on first use, so that importing Statewright loads neither `multiprocessing` nor Ray.
 
     chunks       how many calls are sent together, by measured cost
-    dispatcher   from calls to chunks and back: windows, losses, cancellation; the same for all executors
-    loop_calls   calls that coroutines await; remote_function: for code that is no node of its own
-    port         what an executor implements
-    worker       what a worker does with a chunk
+    dispatcher   packs calls into chunks, and delivers results: windows, losses, cancellation; shared by all executors
+    loop_calls   calls that coroutines await; remote_function: for code that is not a node of its own
+    port         the protocol that an executor implements
+    worker       the execution of a chunk in a worker
     exceptions   errors as bytes that keep their type
     process_pool, process_worker      the two ends of a pool of processes
     process_exit                      the exit of a process, and of those that it has started

@@ -1,4 +1,4 @@
-"""How many calls to send together.
+"""Chunk sizes: the number of calls to send together.
 
 Sending one call costs a fraction of a millisecond between processes and about a millisecond with Ray, which is more
 than many calls take. A chunk shares that cost among its calls, but one that is too large leaves workers idle at the

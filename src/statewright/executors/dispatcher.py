@@ -1,19 +1,19 @@
-"""From calls to chunks and back, for one function: the part that all executors share.
+"""The part that all executors share: the calls of one function are packed into chunks, and their results delivered.
 
-A dispatcher keeps a window of chunks in flight, about two for each worker: one that is executed, and one that waits so
-that the worker need not. Further calls are taken from their source when there is room, so that a fan-out of a million
-calls never exists as a whole.
+A dispatcher keeps a window of chunks in flight, about two for each worker: one is being executed, and one waits, so
+that the worker is never idle. Further calls are taken from their source when there is room, so that a fan-out of a
+million calls never exists as a whole.
 
 *Losses.* If a worker dies, nothing shows which call of the chunk has killed it, or whether the machine failed. The
 chunk is sent again as two halves. A call that kills its worker is alone after a few halvings, and then fails with
 WorkerDied when its resubmissions are used up; every other call succeeds. A call may therefore be executed more than
 once, as after any crash.
 
-*Cancellation.* Calls that were not sent are dropped. A chunk in flight is cancelled once none of its calls is wanted;
-its worker is killed. If some of its calls have to be stopped and others not, those others are sent again.
+*Cancellation.* Calls that were not sent are dropped. A chunk in flight is cancelled once none of its calls is needed;
+its worker is killed. Calls of that chunk which are still needed are sent again.
 
 *Threads.* Nothing here takes a lock: all methods are called on one thread, the home of the dispatcher. Executors
-report the end of chunks on threads of their own, so `post` has to bring the report home.
+report the end of chunks on threads of their own, so `post` has to pass the report to the home thread.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class RemoteItem:
         self.is_lone = is_lone
         """True if the call must not share a chunk, because its duration is limited."""
         self.on_begin = on_begin
-        """Called at home once a worker has begun with the call, if it is alone in its chunk."""
+        """Called on the home thread once a worker has begun the call, if it is alone in its chunk."""
         self.is_separate = False
         """True if it is pickled without the other calls of its chunk, because these could not be restored together."""
         self.losses = 0
-        """How often a worker has died with this call alone."""
+        """The number of workers that have died with this call alone."""
         self.chunk: Chunk | None = None
         """The chunk in which it was sent, while that is in flight."""
 
@@ -86,10 +86,10 @@ class Dispatcher:
         drop: Callable[[RemoteItem], object] = lambda item: None,
         sizes: ChunkSizes | None = None,
     ) -> None:
-        """`take` returns up to a number of further calls, of which `unsent` are left; `deliver` gets their results.
+        """`take` returns at most the given number of calls; `unsent` returns how many are left; `deliver` gets results.
 
-        `post` calls a function at home, soon. `name` is that of the function in errors. `shared` are values that the
-        calls may refer to. `drop` gets the calls that are not sent again because sending has stopped.
+        `post` schedules a function on the home thread. `name` is the name of the function in errors. `shared` returns
+        the values that calls may refer to. `drop` gets the calls that are not sent again because sending has stopped.
         """
         self._executor = executor
         self._function = function
@@ -123,7 +123,7 @@ class Dispatcher:
             if not items:
                 return
             if items[0].is_lone and len(self._in_flight) >= workers:
-                self._repeated.appendleft(items)  # it would only wait, and the time is not its own
+                self._repeated.appendleft(items)  # sent now, it would only wait behind another call
                 return
             self._send(items)
 
@@ -165,7 +165,7 @@ class Dispatcher:
                 self._deliver(item, (None, error, []))
 
     def _fail_unsent(self, error: Exception) -> None:
-        """Give all calls that were not sent an error: without a result their callers would wait forever."""
+        """Deliver an error for each call that was not sent: without a result, its caller would wait forever."""
         while items := self._repeated.popleft() if self._repeated else self._take(1):
             for item in items:
                 self._deliver(item, (None, error, []))
@@ -229,7 +229,7 @@ class Dispatcher:
             try:
                 effects.append(pickle.loads(data))
             except Exception as error:
-                failure = restoring_error(f"What {self._name} has reported", "here", error)
+                failure = restoring_error(f"An effect of {self._name}", "here", error)
         if reply.error is not None:
             failure = unpack_error(reply.error)
         return (None, failure, effects) if failure is not None else self._value_of(cast(bytes, reply.value), effects)
@@ -241,7 +241,7 @@ class Dispatcher:
             return None, restoring_error(f"The result of {self._name}", "here", error), effects
 
     def _separate(self, items: list[RemoteItem]) -> None:
-        """Send calls again that a worker could not restore, so that only those that cannot be restored fail."""
+        """Resend calls that a worker could not restore together, so that only the faulty ones fail."""
         if self._is_stopped:
             for item in items:
                 self._drop(item)
@@ -277,8 +277,8 @@ class Dispatcher:
         for chunk in dict.fromkeys(item.chunk for item in items):
             if chunk is None or chunk not in self._in_flight:
                 continue
-            # Only a kill stops a function that is being executed. The other calls of the chunk are sent again at once,
-            # since the one to stop may never end.
+            # A running function can be stopped only by killing its worker. The other calls of the chunk are sent again
+            # at once, since the cancelled one might never end.
             self._in_flight.discard(chunk)
             for item in chunk.items:
                 item.chunk = None

@@ -8,8 +8,8 @@ text, and is rebuilt without calling `__init__`. If not even its class can be im
 same name derived from its nearest base class that can; likewise if its text would differ without what was lost. The
 exceptions of a group travel one by one, so that one that does not survive costs neither the others nor the group.
 
-Whoever waits for a call waits for ever if its error cannot be delivered. So `pack_error` and `unpack_error` do not
-raise exceptions, whatever the class of an error does, and `PackedError` can be restored everywhere.
+The caller would wait forever if an error could not be delivered. So `pack_error` and `unpack_error` do not raise
+exceptions, whatever the class of an error does, and `PackedError` can be restored everywhere.
 
 The traceback of the worker is text, as the cause of the exception: frames cannot be pickled.
 """

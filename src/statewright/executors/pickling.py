@@ -1,8 +1,9 @@
 """Values as bytes for other processes.
 
 Functions and classes are pickled by name: the worker imports them. That is fast, and the worker runs exactly the code
-of the module. What has no importable name (lambdas, local functions, definitions of a notebook) needs cloudpickle,
-which is used if it is installed; it is no dependency, because programs whose nodes are in modules do not need it.
+of the module. Objects without an importable name (lambdas, local functions, definitions in a notebook) need
+cloudpickle, which is used if it is installed; it is not a dependency, because programs whose nodes are in modules do
+not need it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 
 def dumps(value: Any) -> bytes:
-    """Return a value as bytes, by cloudpickle if plain pickle cannot. Raises the error of plain pickle."""
+    """Return a value as bytes, with cloudpickle if plain pickle fails. Raises the error of plain pickle."""
     try:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
@@ -45,7 +46,7 @@ def dumps_function(function: Any) -> bytes:
 
 
 def _cloudpickled(value: Any) -> bytes | None:
-    """Return a value as bytes by cloudpickle; None if that is not installed, or cannot either."""
+    """Return a value as bytes with cloudpickle; None if it is not installed, or fails, too."""
     if find_spec("cloudpickle") is None:
         return None
     cloudpickle: Any = import_module("cloudpickle")

@@ -40,7 +40,7 @@ class ChunkRequest:
     payload: bytes
     """The pickled list of calls, or `worker.SeparateItems`."""
     resources: Mapping[str, float]
-    """What the worker needs, such as `{"cpu": 2, "gpu": 1}`."""
+    """The resources that the worker must have, such as `{"cpu": 2, "gpu": 1}`."""
     shared: tuple[SharedValue, ...] = ()
     """Shared values that the calls refer to, to keep them alive."""
     on_begin: Callable[[], object]
@@ -56,7 +56,7 @@ class Executor(Protocol):
 
     @property
     def max_resubmissions(self) -> int:
-        """How often a call is sent again after its worker has died with it."""
+        """The number of times that a call is sent again after its worker has died with it."""
         ...
 
     @property

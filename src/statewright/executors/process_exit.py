@@ -1,7 +1,7 @@
 """The exit of a process, as something to wait for, and the end of all processes that it has started.
 
-The pipes of a process are no sign of its end: a child that it has forked holds them open. Linux tells it by a file
-descriptor of the process. Elsewhere, the one who waits has to look from time to time.
+The pipes of a process do not show that it has exited: a child that it has forked holds them open. Linux reports the
+exit on a file descriptor of the process. Elsewhere, the process has to be polled.
 
 A worker leads a process group of its own, so that what a node has started (a program, a pool of its own) ends with the
 worker, unless it has left the group.
@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 POLL_SECONDS: Final = 1.0
-"""How often to look, if nothing tells the exit of a process."""
+"""The polling interval if the exit of a process is not reported."""
 
 
 def open_exit(pid: int) -> int | None:

@@ -1,8 +1,8 @@
 """A pool of processes on this machine, for nodes that are busy with the processor.
 
 `concurrent.futures.ProcessPoolExecutor` does not fit: it cannot stop a call that is being executed, all its calls fail
-when one worker dies, and nothing tells which. Here a chunk is assigned to one worker, so a death concerns that chunk
-only, and a worker can be killed to stop its call.
+when one worker dies, and nothing shows which call killed it. Here a chunk is assigned to one worker, so only that chunk
+is affected by a death, and a worker can be killed to stop its call.
 
 Workers are started by *spawn*, on every system. A fork would copy the locks of all threads in whatever state they are,
 and Statewright runs threads. So the main module of a program must be importable without running the program again, as
@@ -42,9 +42,10 @@ _open_pools: weakref.WeakSet[ProcessExecutor] = weakref.WeakSet()
 JOIN_SECONDS: Final = 5.0
 """How long to wait for a killed process to be gone."""
 MAX_FAILED_STARTS: Final = 3
-"""How many workers may end one after another before they are ready, until calls fail without a further attempt."""
+"""The number of successive workers that may exit before they are ready. After that, calls fail without another start.
+"""
 PAUSE_SECONDS: Final = 10.0
-"""How long calls fail then, before a start is attempted again."""
+"""The time for which calls fail then, before another start is attempted."""
 
 
 def usable_cpus() -> int:
@@ -91,7 +92,7 @@ class ProcessExecutor:
         self._wake_reader: Connection | None = None
         self._wake_writer: Connection | None = None
         self._failed_starts = 0
-        """How many workers have ended before they were ready, since one was."""
+        """The number of workers that have exited before they were ready, since the last one that was ready."""
         self._start_failure: tuple[float, RemoteCallError] | None = None
         """When the last start has failed, and why."""
         self._is_closed = False
@@ -354,7 +355,7 @@ class _Worker:
 
     @property
     def exit(self) -> int:
-        """What `wait` reports when the process has exited, unless it has forked children: see `tells_exit`."""
+        """The object to wait for until the process has exited; without `tells_exit`, until its children have, too."""
         return self.process.sentinel if self._exit is None else self._exit
 
     @property
@@ -374,8 +375,8 @@ class _Worker:
 
     def wait(self, seconds: float) -> bool:
         """Wait until the process has exited, and return whether it has."""
-        until = time.monotonic() + seconds
-        while not self.has_exited and (left := until - time.monotonic()) > 0:
+        deadline = time.monotonic() + seconds
+        while not self.has_exited and (left := deadline - time.monotonic()) > 0:
             wait([self.exit], left if self.tells_exit else min(left, POLL_SECONDS))
         return self.has_exited
 

@@ -4,9 +4,9 @@ It executes one chunk at a time and talks to its parent over a pipe. Messages to
 payload)`, and `("value", key, data)` in reply to its own `("need", key)`. Its messages: `("ready",)`, `("need", key)`,
 `("done", data)` and `("failed", packed error)`.
 
-It ends when the pipe is closed, and at once, even in the middle of a call, when its parent has died: a result that
-nobody receives is not worth the processor, and the next driver sends the call again. The processes that
-nodes have started end with it. A Ctrl-C in the terminal is for the parent, which decides what it means.
+It ends when the pipe is closed, and at once, even in the middle of a call, when its parent has died: a result
+without a receiver is not worth the processor time, and the next driver sends the call again. The processes that nodes
+have started end with it. A Ctrl-C in the terminal is for the parent, which decides what it means.
 """
 
 from __future__ import annotations

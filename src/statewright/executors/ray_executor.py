@@ -33,7 +33,7 @@ from statewright.extras import optional
 
 _counter = itertools.count()
 CAPACITY_SECONDS: Final = 1.0
-"""How long the resources of the cluster are remembered: asking costs as much as sending a chunk."""
+"""The time for which the resources of the cluster are cached: a query costs as much as sending a chunk."""
 INLINE_BYTES: Final = 64 * 1024
 """Functions up to this size are sent with each chunk, which costs less than an object in the store."""
 _OPTIONS: Final = {"cpu": "num_cpus", "gpu": "num_gpus", "memory": "memory"}
@@ -275,7 +275,7 @@ def _execute(key: str, function: bytes | None, payload: bytes, references: dict[
 
 
 def _dumps(value: Any) -> bytes:
-    """Return a value as bytes. What the main module of the program defines is pickled by value, as Ray does."""
+    """Return a value as bytes. Definitions in the main module of the program are pickled by value, as Ray does."""
     try:
         data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
         if b"__main__" not in data:

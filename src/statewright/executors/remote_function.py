@@ -1,4 +1,4 @@
-"""Functions that are called in other processes, for code that is no node of its own.
+"""Functions that are called in other processes, for code that is not a node of its own.
 
 Tools, handlers of custom nodes in YAML workflows and coroutine nodes await such a function. Calls that wait together,
 such as those of the items of an iteration, are sent in chunks like the tasks of a node.

@@ -1,4 +1,4 @@
-"""What a worker does with a chunk: call a function for each of its items, and return the replies as bytes.
+"""The execution of a chunk in a worker: call a function for each of its items, and return the replies as bytes.
 
 The function is called as `function(item, effects)`. It appends to `effects` what else it has done, which the caller
 performs: values for a stream, amounts to count against a budget. The effects of a call that raises are returned too.
@@ -109,7 +109,7 @@ def _call_pickled(call: ItemFunction, data: bytes, dumps: Dumps) -> _Result:
 
 
 def _pickle(value: Any, error: PackedError | None, effects: list[Any], dumps: Dumps) -> Reply | bytes:
-    """Return a result as bytes. What cannot be pickled makes it an error, without loss of what can."""
+    """Return a result as bytes. If a part cannot be pickled, the result is an error, but the other effects are kept."""
     data, pickled = None, list[bytes]()
     if error is None:
         try:
@@ -122,9 +122,7 @@ def _pickle(value: Any, error: PackedError | None, effects: list[Any], dumps: Du
         try:
             pickled.append(dumps(effect))
         except Exception as failure:
-            error = error or pack_error(
-                pickling_error(f"What the call has reported, {_short(effect)},", failure), dumps
-            )
+            error = error or pack_error(pickling_error(f"The effect {_short(effect)} of the call", failure), dumps)
     return Reply(data if error is None else None, error, tuple(pickled))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from statewright.data.mappings import without_none
+
 Attributes = dict[str, Any]
 _PROVIDERS: Final[Mapping[str, str]] = {
     "azure": "azure.ai.openai",
@@ -43,7 +45,7 @@ def model_attributes(data: Mapping[str, Any]) -> Attributes:
     if provider:
         provider_name = _PROVIDERS.get(str(provider), str(provider))
         attributes["gen_ai.provider.name"] = attributes["gen_ai.system"] = provider_name
-    return {key: value for key, value in attributes.items() if value is not None}
+    return without_none(attributes)
 
 
 def tool_attributes(data: Mapping[str, Any]) -> Attributes:
@@ -55,4 +57,4 @@ def tool_attributes(data: Mapping[str, Any]) -> Attributes:
         "gen_ai.tool.type": "function",
         "gen_ai.agent.name": data.get("agent"),
     }
-    return {key: value for key, value in attributes.items() if value is not None}
+    return without_none(attributes)

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.clock import Clock, SystemClock, microseconds
+from statewright.data.mappings import without_none
 from statewright.errors import code_of
 from statewright.events import Event
 from statewright.extras import optional
@@ -190,7 +191,7 @@ def _attributes(event: Event) -> dict[str, Any]:
         "statewright.namespace": event.namespace or None,
         "statewright.step": event.step,
     }
-    return {key: value for key, value in attributes.items() if value is not None}
+    return without_none(attributes)
 
 
 def _caller_metadata(event: Event) -> Mapping[str, Any] | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
+from statewright.data.mappings import without_none
 from statewright.data.problems import describe_kind
 from statewright.project.reader import Reader
 from statewright.project.schema import DataSource, QueueSettings, ServedGraph, ServedWorkflow
@@ -28,7 +29,7 @@ _WORKFLOW_SUFFIXES: Final = (".yaml", ".yml", ".json")
 def read_graphs(entries: Mapping[str, Any], reader: Reader) -> dict[str, ServedGraph]:
     """Read `[graphs]`."""
     graphs = {name: _read_graph(name, value, ("graphs", name), reader) for name, value in entries.items()}
-    return {name: graph for name, graph in graphs.items() if graph is not None}
+    return without_none(graphs)
 
 
 def _read_graph(name: str, value: Any, keys: Keys, reader: Reader) -> ServedGraph | None:

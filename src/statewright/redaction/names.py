@@ -94,7 +94,7 @@ class SecretNames:
         return position == "end" or not isinstance(value, int | float)
 
     def _find(self, words: tuple[str, ...]) -> _Position | None:
-        """Return where among the words the name of a secret is. A number at the end is ignored, as in `password2`."""
+        """Return the position of a secret's name among the words. A number at the end is ignored, as in `password2`."""
         ends = {len(words), len(words) - sum(word.isdigit() for word in words[-1:])}
         position: _Position | None = None
         for length in range(1, self._longest + 1):

@@ -2,7 +2,7 @@
 
 Matching a pattern takes time in proportion to the length of the text, whatever the text is. Unbounded repetitions are
 possessive (`++`), so they never backtrack. A pattern begins at a character that cannot occur inside one of its
-repetitions, so no attempt to match reads again what an earlier attempt has read.
+repetitions, so no attempt to match rereads the text of an earlier attempt.
 
 There are two kinds of patterns. Some secrets are recognisable by themselves, such as a key that begins with `sk-`.
 Their patterns have a `description`, and `find_secret` searches for them in texts that must not contain secrets. Other
@@ -47,7 +47,7 @@ class Pattern:
 
 
 def replace_secrets(text: str, patterns: Iterable[Pattern]) -> str:
-    """Replace each match of the patterns, and each card number, by a mark.
+    """Replace each match of the patterns, and each card number, with a mark.
 
     If a pattern has a group named `kept`, the text of that group is kept before the mark.
     """
@@ -176,7 +176,7 @@ _MIN_DIGITS, _MAX_DIGITS = 13, 19
 
 
 def replace_cards(text: str, mark: str) -> str:
-    """Replace each card number by a mark."""
+    """Replace each card number with a mark."""
     return _NUMBER.sub(lambda match: _replace_cards_in_groups(match[0], mark), text)
 
 

@@ -66,7 +66,7 @@ class KnownSecrets:
         return any(spelling in text for spelling in self._spellings)
 
     def mask(self, text: str) -> str:
-        """Replace each of the values in a text by a mark."""
+        """Replace each of the values in a text with a mark."""
         if not self.occur_in(text):
             return text
         spellings, compiled = self._spellings, self._compiled
@@ -76,7 +76,7 @@ class KnownSecrets:
         return compiled[1].sub(HIDDEN, text)
 
     def mask_json(self, value: Any) -> Any:
-        """Replace each of the values in a JSON value by a mark, including the keys of objects."""
+        """Replace each of the values in a JSON value with a mark, including the keys of objects."""
         return map_texts(value, self.mask) if self._spellings else value
 
 

@@ -1,7 +1,7 @@
-"""The port of the bell, by which the processes of a service tell each other that there is something to read.
+"""The port of the bell, by which the processes of a service notify each other that there is something to read.
 
-The records of a ledger are the truth, and each process polls them. A bell only lets the others poll at once. It may
-ring too often or not at all, and says no more than the kind of the change.
+The records of a ledger are the source of truth, and each process polls them. A bell only makes the others poll at once.
+It may ring too often or not at all, and a ring contains no more than the kind of the change.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Ring(StrEnum):
-    """What other processes should look for."""
+    """The kinds of changes that other processes are notified of."""
 
     DUE = "due"
     """Runs that may be claimed."""

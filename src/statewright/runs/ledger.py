@@ -48,7 +48,7 @@ class ExcludedVersion(NamedTuple):
 
 
 class NextDue(NamedTuple):
-    """What a worker has to wait for when it finds no run to claim."""
+    """The next event that a worker waits for when it finds no run to claim."""
 
     at: datetime | None
     """When the next run is due that may be claimed then, as far as is known; None if there is none. May have passed."""

@@ -116,8 +116,8 @@ class InMemoryLedger:
         others = [other for other in self._tables[Run].values() if other.id != run.id]
         claimed = [other for other in others if other.claim is not None]
         unended = [other for other in others if other.status not in ENDED]
-        ahead = [other for other in unended if _rank(other, positions) < _rank(run, positions)]
-        if any(_share_thread(other, run) or _share_sequence(other, run) for other in ahead):
+        earlier = [other for other in unended if _rank(other, positions) < _rank(run, positions)]
+        if any(_share_thread(other, run) or _share_sequence(other, run) for other in earlier):
             return False
         if run.concurrency_key is not None and run.concurrency_limit is not None:
             group = (run.workspace_id, run.concurrency_key)

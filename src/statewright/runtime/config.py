@@ -17,7 +17,7 @@ DEFAULT_RECURSION_LIMIT: Final = 1000
 OnUnfinished = Literal["discard", "finish"]
 Durability = Literal["sync", "async", "exit"]
 ChangedQuestions = Literal["warn", "error"]
-"""What happens if a task is executed again, and asks a question whose wording has changed since it was answered."""
+"""The reaction when a task is executed again and asks a question whose wording has changed since it was answered."""
 OnBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
 ON_BUSY: tuple[OnBusy, ...] = ("reject", "enqueue", "interrupt", "rollback")
 STOPS_HOLDER: tuple[OnBusy, ...] = ("interrupt", "rollback")

@@ -241,7 +241,7 @@ class Serde:
     def _unpack(self, data: bytes, errors: list[BaseException]) -> Any:
         """Return the value of packed bytes.
 
-        Errors in extensions are appended to `errors`, innermost first, because ormsgpack replaces them by its own.
+        Errors in extensions are appended to `errors`, innermost first, because ormsgpack replaces them with its own.
         """
         unpack, codecs, options = ormsgpack.unpackb, BY_TAG, ormsgpack.OPT_NON_STR_KEYS
 

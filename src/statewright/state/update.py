@@ -49,7 +49,7 @@ class UpdateReader:
         bare_messages: str | None = None,
         check: Check | None = None,
     ) -> None:
-        self._known = frozenset(channels)
+        self._field_names = frozenset(channels)
         self._closed = closed
         self._unknown_keys = unknown_keys
         self._bare_messages = bare_messages
@@ -60,7 +60,7 @@ class UpdateReader:
         """True if the state is a single value."""
         self._converts = bool(self._preparing_channels) or check is not None
         is_simple = closed and not (self._converts or self._is_root or bare_messages)
-        self.plain_keys = self._known if is_simple else None
+        self.plain_keys = self._field_names if is_simple else None
         """A dict that has only these keys need not be converted to writes. None if every update must be converted."""
         self._warned: set[tuple[str, str]] = set()
         self.refused = 0
@@ -77,7 +77,7 @@ class UpdateReader:
 
     def read_fields(self, mapping: dict[str, Any], node: str, ids: IdSource) -> dict[str, Any]:
         """Return the writes of an update that is a dict of values by field."""
-        if self._closed and not mapping.keys() <= self._known:
+        if self._closed and not mapping.keys() <= self._field_names:
             mapping = self._without_unknown_keys(mapping, node)
         return self._convert(mapping, ids) if self._converts else mapping
 
@@ -87,9 +87,9 @@ class UpdateReader:
         if is_open or not isinstance(update, Mapping):
             return None
         mapping = cast("Mapping[Any, Any]", update)
-        if self._bare_messages and _is_bare_message(mapping, self._known):
+        if self._bare_messages and _is_bare_message(mapping, self._field_names):
             return None
-        unknown = next((key for key in mapping if key not in self._known), None)
+        unknown = next((key for key in mapping if key not in self._field_names), None)
         return None if unknown is None else self._describe_unknown_key(unknown, "__start__")
 
     @property
@@ -103,7 +103,7 @@ class UpdateReader:
             return {}
         if self._is_root:
             return {ROOT: update}
-        if self._bare_messages and _is_bare_message(update, self._known):
+        if self._bare_messages and _is_bare_message(update, self._field_names):
             return {self._bare_messages: update}
         if isinstance(update, Mapping):
             return dict(cast(Mapping[str, Any], update))
@@ -116,7 +116,7 @@ class UpdateReader:
 
     def _describe_invalid_update(self, update: Any, node: str) -> str:
         value = f"{short_repr(update)} of type {type(update).__name__}"
-        fields = ", ".join(map(repr, sorted(self._known))) or "none"
+        fields = ", ".join(map(repr, sorted(self._field_names))) or "none"
         if node == "__start__":
             return f"The input is {value}. Pass a mapping of fields. Fields: {fields}."
         return (
@@ -125,7 +125,7 @@ class UpdateReader:
         )
 
     def _without_unknown_keys(self, update: Mapping[str, Any], node: str) -> dict[str, Any]:
-        unknown = [key for key in update if key not in self._known]
+        unknown = [key for key in update if key not in self._field_names]
         for key in unknown:
             message = self._describe_unknown_key(key, node)
             if self._unknown_keys == "error":
@@ -133,11 +133,11 @@ class UpdateReader:
             if self._unknown_keys == "warn" and (node, str(key)) not in self._warned:
                 self._warned.add((node, str(key)))
                 warnings.warn(f"{message} It was dropped.", UnknownKeyWarning, stacklevel=2)
-        return {key: value for key, value in update.items() if key in self._known}
+        return {key: value for key, value in update.items() if key in self._field_names}
 
     def _describe_unknown_key(self, key: object, node: str) -> str:
         update = "The input" if node == "__start__" else f"The update from node {node!r}"
-        return f"{update} has the unknown key {key!r}. " + suggestion(str(key), self._known, noun="Fields")
+        return f"{update} has the unknown key {key!r}. " + suggestion(str(key), self._field_names, noun="Fields")
 
     def _convert(self, update: dict[str, Any], ids: IdSource) -> dict[str, Any]:
         """Return an update with values that are validated, and prepared by the channels that do so."""
@@ -186,6 +186,6 @@ def _pairs(update: Any) -> dict[str, Any] | None:
     return dict(cast(Iterable[tuple[str, Any]], items))
 
 
-def _is_bare_message(update: Any, known: frozenset[str]) -> bool:
-    """Return whether an update is a message or a list of messages, rather than a mapping with a known key."""
-    return not (isinstance(update, Mapping) and any(key in known for key in cast(Mapping[str, Any], update)))
+def _is_bare_message(update: Any, field_names: frozenset[str]) -> bool:
+    """Return whether an update is a message or a list of messages, rather than a mapping with the name of a field."""
+    return not (isinstance(update, Mapping) and any(key in field_names for key in cast(Mapping[str, Any], update)))

@@ -78,7 +78,7 @@ class Connection(Protocol):
 
 
 class Match(Enum):
-    """How many rows a statement must change or select."""
+    """The number of rows that a statement must change or select."""
 
     ANY = "any"
     ONE = "one"
@@ -92,7 +92,7 @@ class Statement:
     sql: str
     parameters: Sequence[Any]
     match: Match = Match.ANY
-    """How many rows the statement must change or select. If it does not, the transaction fails."""
+    """The number of rows that the statement must change or select; otherwise the transaction fails."""
     mismatch: Callable[[], Exception] = RuntimeError
     """Creates the error that is raised in this case."""
     translate: Callable[[Exception], Exception | None] | None = None
@@ -148,7 +148,7 @@ class Database(Closeable, ABC):
     """A database that savers, stores, caches and ledgers can share, so that one transaction can write for several."""
 
     row_ids: ClassVar[RowIds]
-    """How row ids are composed."""
+    """The layout of row ids."""
     executes_late: ClassVar[bool] = False
     """True if statements that were sent may be executed only by the commit. Checking values before sending a statement
     then does not avoid rollbacks."""

@@ -379,7 +379,7 @@ class GroupCommitDatabase(Database):
     def _write_singly(self, group: Sequence[QueuedWrite[Any]]) -> None:
         """Do each job of a group in a transaction of its own. If the database cannot be used, the rest fails at once.
 
-        Otherwise each job would wait anew for the same answer, while all other writes wait for the lock.
+        Otherwise each job would wait again for the same answer, while all other writes wait for the lock.
         """
         for write in group:
             self._write_single(write)

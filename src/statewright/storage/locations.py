@@ -23,7 +23,8 @@ _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:|sqlite:")
 _POSTGRES_ADDRESS: Final = re.compile(
     r"postgres[a-z0-9+]*:|(?=\w+\s*=).*\b(?:host|hostaddr|dbname|user|password)\s*=", re.IGNORECASE | re.DOTALL
 )
-"""What is no path but was meant as an address of Postgres: something like a URL, or a connection string of libpq."""
+"""Matches text that was meant as the address of a Postgres server, not as a path: like a URL, or a libpq connection
+string."""
 _BAD_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _OWN: Final = ("schema", "prepare", "replica")
 _ADDRESS: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?")
@@ -42,11 +43,11 @@ class PostgresUrl:
     """False if no prepared statements may be used."""
     replica_url: str | None = field(repr=False)
     """The URL of the replica for libpq; None if there is none."""
-    shown: str = field(compare=False)
+    public_url: str = field(compare=False)
     has_password: bool = field(compare=False)
 
     def __str__(self) -> str:
-        return self.shown
+        return self.public_url
 
 
 Location: TypeAlias = Path | PostgresUrl
@@ -148,9 +149,9 @@ def parse_postgres_url(url: str) -> PostgresUrl:
     own = {unquote(name): unquote(value) for name, value in parameters if unquote(name) in _OWN}
     others = [(name, value) for name, value in parameters if unquote(name) not in own]
     public = [(name, value) for name, value in others if not is_secret_name(unquote(name))]
-    shown_options = [(name, quote(value)) for name, value in own.items()]
+    public_options = [(name, quote(value)) for name, value in own.items()]
     name = user.partition(":")[0]
-    shown = f"{scheme}://{name}{'@' if name else ''}{address}{_query([*public, *shown_options])}"
+    public_url = f"{scheme}://{name}{'@' if name else ''}{address}{_query([*public, *public_options])}"
     replica = _checked_replica(own.get("replica"))
     path = address[len(address.partition("/")[0]) :]
     elsewhere = [(name, value) for name, value in others if unquote(name) not in ("host", "hostaddr", "port")]
@@ -159,7 +160,7 @@ def parse_postgres_url(url: str) -> PostgresUrl:
         replica_url=f"{scheme}://{user}{at}{replica}{path}{_query(elsewhere)}" if replica is not None else None,
         schema=checked_schema(own.get("schema")),
         prepare=_checked_flag("prepare", own.get("prepare", "true")),
-        shown=shown,
+        public_url=public_url,
         has_password=":" in user or public != others,
     )
 

@@ -85,7 +85,7 @@ def test_tool_results_are_sent_with_the_ids_of_their_calls(ask: ModelCaller) -> 
             for p in body["contents"][2]["parts"]
         ],
     }[ask.provider](ask.sent)
-    assert [identity for identity, _ in sent_results] == ["x1", "x2"]
+    assert [call_id for call_id, _ in sent_results] == ["x1", "x2"]
     assert "three" in sent_results[0][1]
     assert "broken" in sent_results[1][1]
     if ask.provider == "anthropic":
@@ -106,10 +106,10 @@ def body_after_reasoning(ask: ModelCaller, other: ModelCaller | None = None) -> 
     ask.server.script([REASONED, "done"])
     first = ask(tools=[ADD])
     assert (first.reasoning, first.text) == ("I think", "so:")
-    kept = Message(**json.loads(json.dumps({"metadata": first.message.metadata})), content="so:", role="assistant")
-    kept.tool_calls = first.message.tool_calls
+    answer = Message(**json.loads(json.dumps({"metadata": first.message.metadata})), content="so:", role="assistant")
+    answer.tool_calls = first.message.tool_calls
     result = Message("2", role="tool", tool_call_id="x1")
-    (other or ask)(Message("hi"), kept, result, tools=[ADD])
+    (other or ask)(Message("hi"), answer, result, tools=[ADD])
     return as_text(ask.sent)
 
 

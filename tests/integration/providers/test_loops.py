@@ -115,11 +115,11 @@ def test_an_unfinished_stream_is_closed_with_its_event_loop(streaming: ModelCall
     async def leave_stream_open() -> list[object]:
         reports: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: reports.append(context))
-        kept.append(streaming.model.stream(REQUEST))
-        await anext(kept[0])
+        streams.append(streaming.model.stream(REQUEST))
+        await anext(streams[0])
         return reports
 
-    kept: list[AsyncIterator[ModelEvent]] = []
+    streams: list[AsyncIterator[ModelEvent]] = []
     streaming.server.script([Answer("word " * 300, reasoning="hm", pause=0.2)])
     assert asyncio.run(leave_stream_open()) == []
     assert streaming.server.requests[0].disconnected.wait(600)

@@ -118,7 +118,7 @@ def test_functions_become_tools_and_tools_are_unchanged() -> None:
     work_tool = tool(work)
     assert as_tool(work_tool) is work_tool
     assert as_tool(work).name == "work"
-    assert [one.name for one in Agent("a", tools=[work]).tools] == ["work"]
+    assert [tool.name for tool in Agent("a", tools=[work]).tools] == ["work"]
 
 
 # -- prompts
@@ -187,7 +187,7 @@ def test_the_loop_ends_when_the_model_calls_no_tool(run: Runner) -> None:
     result = run(Agent("a", model=model, tools=[work], max_iter=9), "go")
     assert [message.text for message in result.messages] == ["", "10", "", "20", "30", "end"]
     assert (result.requests, result.stop_reason, result.text) == (3, None, "end")
-    assert [one.text for one in model.requests[2].messages] == ["go", "", "10", "", "20", "30"]
+    assert [message.text for message in model.requests[2].messages] == ["go", "", "10", "", "20", "30"]
 
 
 def test_max_iter_ends_the_loop_with_its_stop_reason(run: Runner) -> None:

@@ -1,4 +1,4 @@
-"""What a simulated database promises: runs are served once, laws of queues hold, failures lose nothing."""
+"""The promises of a simulated database: runs are served once, laws of queues hold, failures lose nothing."""
 
 from __future__ import annotations
 

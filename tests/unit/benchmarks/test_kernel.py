@@ -95,7 +95,7 @@ def test_events_at_the_same_time_happen_in_the_order_in_which_they_were_schedule
     assert order == [0, 1, 2, 3, 4]
 
 
-def test_what_is_owed_delays_the_next_request_only() -> None:
+def test_a_debt_delays_only_the_next_request() -> None:
     simulation = Simulation(1)
     station = Station(simulation, 1)
     ends: list[float] = []

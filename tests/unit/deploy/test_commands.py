@@ -107,7 +107,7 @@ def test_the_ports_are_those_on_which_the_processes_listen() -> None:
 
 
 def test_no_file_holds_a_password() -> None:
-    """The examples have values that nobody could use by accident, and the files with the real ones are ignored."""
+    """The examples have values that cannot be used by accident, and the files with the real ones are ignored."""
     for path, text in TEXTS.items():
         values = re.findall(r"^\s*(?:POSTGRES_PASSWORD|PGPASSWORD|password|admin-token)\s*[:=][ \t]*(\S+)", text, re.M)
         assert all(value.startswith(("change-me", "${POSTGRES_PASSWORD", "'...'")) for value in values), path

@@ -40,10 +40,12 @@ def test_both_stages_have_a_python_that_the_package_supports() -> None:
 
 
 def test_the_context_has_all_files_that_are_copied() -> None:
-    kept = [line[1:] for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line[:1] == "!"]
+    included = [
+        line[1:] for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line[:1] == "!"
+    ]
     copied = [name for rest in of(BUILD, "COPY") for name in rest.split()[:-1]]
     copied += re.findall(r"type=bind,source=([^,/\s]+)", DOCKERFILE)
-    assert set(copied) == set(kept)
+    assert set(copied) == set(included)
     assert all((ROOT / name).exists() for name in copied)
     needed = {"pyproject.toml", "README.md", "LICENSE", "src"}  # by [project] and [tool.hatch.build]
     assert needed <= set(copied)

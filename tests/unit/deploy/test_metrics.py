@@ -41,11 +41,11 @@ def report_everything() -> list[Metric]:
 @pytest.fixture(scope="module")
 def samples() -> dict[str, list[dict[str, str]]]:
     """The labels of the samples by the names of the series."""
-    found: dict[str, list[dict[str, str]]] = {}
+    labels_by_metric: dict[str, list[dict[str, str]]] = {}
     for metric in report_everything():
         for sample in metric.samples:
-            found.setdefault(sample.name, []).append(dict(sample.labels))
-    return found
+            labels_by_metric.setdefault(sample.name, []).append(dict(sample.labels))
+    return labels_by_metric
 
 
 def rules() -> list[dict[str, str]]:

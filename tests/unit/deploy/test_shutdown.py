@@ -50,7 +50,7 @@ def test_systemd_waits_long_enough_and_knows_the_exit_codes(name: str) -> None:
     assert service["SuccessExitStatus"] == [str(TERMINATED)]
 
 
-def test_a_server_beside_workers_advances_no_runs() -> None:
+def test_a_server_with_separate_workers_advances_no_runs() -> None:
     """Otherwise it would drain twice: open requests, and then its runs."""
     for place, arguments in command_lines().items():
         if arguments[0] == "serve" and place != "Dockerfile":

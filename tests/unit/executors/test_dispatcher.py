@@ -1,4 +1,4 @@
-"""From calls to chunks and back, with an executor whose chunks end when the test says so."""
+"""The dispatcher, with an executor whose chunks end when the test says so."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def test_an_effect_that_cannot_arrive_is_an_error_and_the_others_are_performed(k
     value, error, effects = fan.results[1]
     assert (value, effects) == (None, ["spent 1", "spent 2"])
     assert isinstance(error, RemoteCallError)
-    assert "has reported" in str(error)
+    assert "effect" in str(error)
     assert (fan.results[0][0], fan.results[2][0]) == (1, 9)
 
 

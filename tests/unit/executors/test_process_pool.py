@@ -231,7 +231,7 @@ def test_a_chunk_that_cannot_be_loaded_fails_with_the_error_of_the_worker(pool: 
     assert isinstance(calls.ends.get(timeout=SECONDS), ModuleNotFoundError)
 
 
-def test_closing_a_pool_ends_its_processes_and_fails_what_is_in_progress() -> None:
+def test_closing_a_pool_ends_its_processes_and_fails_calls_in_progress() -> None:
     pool = ProcessExecutor(1)
     calls = Calls(pool)
     calls.submit("pid")
@@ -271,7 +271,7 @@ if __name__ == "__main__":
     import asyncio
     folder = pathlib.Path(__file__).parent
     log = os.open(folder / "log", os.O_CREAT | os.O_WRONLY)
-    os.dup2(log, 1)  # so that nobody waits for the end of what lives on
+    os.dup2(log, 1)  # so that the test does not wait for the end of the child
     os.dup2(log, 2)
     function = RemoteFunction(start_process, ProcessExecutor(1))
     threading.Thread(target=lambda: asyncio.run(function("program", "block", str(folder))), daemon=True).start()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.work import until
+from tests.work import wait_until
 
 from statewright import START, InMemorySaver, RetryPolicy, Runtime, StateGraph, append, interrupt
 from statewright.observe.metrics import Metrics
@@ -161,7 +161,7 @@ def test_abandoned_runs_do_not_leak_memory() -> None:
     app.invoke({})
     ends = {("Graph", "completed"): 1, ("Graph", "cancelled"): 20}
     # A finaliser on another thread may close the stream.
-    until(lambda: samples(metrics, "statewright_run_seconds_count") == ends)
+    wait_until(lambda: samples(metrics, "statewright_run_seconds_count") == ends)
     assert len(metrics._start_times) == 0
 
 

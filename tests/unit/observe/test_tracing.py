@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import StatusCode
-from tests.work import until
+from tests.work import wait_until
 
 from statewright import (
     START,
@@ -306,7 +306,7 @@ def test_an_abandoned_stream_ends_its_trace(bench: Bench) -> None:
         next(parts)
         assert trace.get_current_span() is outside
     parts.close()
-    until(lambda: bench.named("run g"))  # a finaliser on another thread may close the stream
+    wait_until(lambda: bench.named("run g"))  # a finaliser on another thread may close the stream
     (run_span,) = bench.named("run g")
     assert run_span.attributes is not None
     assert (run_span.attributes["statewright.status"], run_span.status.status_code) == ("cancelled", StatusCode.UNSET)
@@ -505,8 +505,8 @@ def test_abandoned_runs_do_not_leak_memory(bench: Bench) -> None:
         parts = app.stream({}, stream_mode="tasks")
         next(parts)
         parts.close()
-    for known in (bench.tracing._runs, bench.tracing._supersteps, bench.tracing._attempts):
-        assert len(known) <= 20
+    for table in (bench.tracing._runs, bench.tracing._supersteps, bench.tracing._attempts):
+        assert len(table) <= 20
 
     def invoke_once() -> None:
         # Nodes of abandoned runs may end at any time, but not within this span.

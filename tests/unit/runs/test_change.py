@@ -52,8 +52,8 @@ def test_changes_can_be_matched_by_position() -> None:
         match change:
             case Insert(record):
                 fields.append(record.id)
-            case Update(kind, identity, values, expect):
-                fields.append((kind, identity, dict(values), list(expect)))
+            case Update(kind, record_id, values, expect):
+                fields.append((kind, record_id, dict(values), list(expect)))
             case UpdateAll(kind, conditions, values):
                 fields.append((kind, list(conditions), dict(values)))
             case Delete(kind, conditions):

@@ -561,8 +561,8 @@ def test_a_call_inside_a_node_with_another_thread_id_is_a_separate_run() -> None
 def test_call_options_include_the_documented_ones() -> None:
     from statewright.runtime.config import ON_BUSY
 
-    known = set(CallOptions.__annotations__)
-    assert {"thread_id", "checkpoint_id", "recursion_limit", "max_concurrency", "durability", "on_busy"} <= known
+    option_names = set(CallOptions.__annotations__)
+    assert {"thread_id", "checkpoint_id", "recursion_limit", "max_concurrency", "durability", "on_busy"} <= option_names
     for choice in ON_BUSY:
         assert saved_chain("a").invoke({"x": 1}, thread_id="1", on_busy=choice)["log"] == ["a"]
 

@@ -87,7 +87,7 @@ def test_the_operations_of_a_batch_run_in_order(store: InMemoryStore) -> None:
     )
     before, put, item, namespaces, items, deleted, after, remaining_namespaces = answers
     assert (before, put, deleted, after, remaining_namespaces) == (None, None, None, None, [])
-    assert (item.value, namespaces, [one.key for one in items]) == ({"n": 1}, [NAMES], ["k"])
+    assert (item.value, namespaces, [found_item.key for found_item in items]) == ({"n": 1}, [NAMES], ["k"])
 
 
 def test_an_empty_batch_returns_no_answers(store: InMemoryStore) -> None:
@@ -173,5 +173,5 @@ def test_coroutines_have_the_same_results_as_the_plain_methods(store: InMemorySt
 
     item, items, namespaces, (other,), deleted, gone = asyncio.run(main())
     assert isinstance(item, Item)
-    assert ([one.key for one in items], namespaces) == (["k"], [("users",)])
+    assert ([item.key for item in items], namespaces) == (["k"], [("users",)])
     assert (other.value, deleted, gone) == ({"text": "dog"}, None, None)

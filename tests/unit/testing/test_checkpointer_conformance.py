@@ -145,9 +145,9 @@ class ClaimsByTheEpochOnly(InMemorySaver):
 
 class IncrementsTheEpochOnEveryWrite(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
-        identity = super().commit(commit)
+        checkpoint_id = super().commit(commit)
         self._threads[commit.branch_key.thread_id].epoch += 1
-        return identity
+        return checkpoint_id
 
 
 class KeepsTheLastJournalEntry(InMemorySaver):
@@ -223,10 +223,10 @@ class NeverDropsNamespaces(InMemorySaver):
 
 class KeepsNestedNamespaces(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
-        identity = super().commit(replace(commit, dropped_namespaces=()))
+        checkpoint_id = super().commit(replace(commit, dropped_namespaces=()))
         for namespace in commit.dropped_namespaces:
             self._forget({namespace})
-        return identity
+        return checkpoint_id
 
     def _forget(self, spaces: set[str]) -> None:
         thread = self._threads["thread"]
@@ -237,19 +237,19 @@ class KeepsNestedNamespaces(InMemorySaver):
 
 class DropsNamespacesWithTheSamePrefix(KeepsNestedNamespaces):
     def commit(self, commit: Commit) -> Any:
-        identity = InMemorySaver.commit(self, replace(commit, dropped_namespaces=()))
+        checkpoint_id = InMemorySaver.commit(self, replace(commit, dropped_namespaces=()))
         for namespace in commit.dropped_namespaces:
             self._forget({space for space in self._threads["thread"].commits if space.startswith(namespace)})
-        return identity
+        return checkpoint_id
 
 
 class DropsNamespacesOfAllBranches(KeepsNestedNamespaces):
     def commit(self, commit: Commit) -> Any:
-        identity = super().commit(commit)
+        checkpoint_id = super().commit(commit)
         for namespace in commit.dropped_namespaces:
             nested = (namespace + "|", namespace + ":")
             self._forget({space for space in self._threads["thread"].commits if space.startswith(nested)})
-        return identity
+        return checkpoint_id
 
 
 class IgnoresSiblings(InMemorySaver):

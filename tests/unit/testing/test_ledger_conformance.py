@@ -753,10 +753,10 @@ class RunsJobsLast(InMemorySaver):
     """Saves the commit even if a job is rejected."""
 
     def commit(self, commit: Commit, *, also: Any = ()) -> Any:
-        identity = super().commit(commit)
+        checkpoint_id = super().commit(commit)
         for job in also:
             job()
-        return identity
+        return checkpoint_id
 
     def save_results(self, *args: Any, also: Any = (), **options: Any) -> None:
         super().save_results(*args, **options)

@@ -152,8 +152,8 @@ class KeepsTheOrderOfCreation(InMemoryStore):
     def put(self, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
         keys = list(self._entries)
         super().put(namespace, key, value, **options)
-        kept = {entry: self._entries[entry] for entry in keys if entry in self._entries}
-        self._entries = {**kept, **self._entries}
+        entries = {entry: self._entries[entry] for entry in keys if entry in self._entries}
+        self._entries = {**entries, **self._entries}
 
 
 class MatchesPartsOfLabels(InMemoryStore):

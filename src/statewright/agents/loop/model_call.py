@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from statewright.agents.tools.tool import status_of
 from statewright.checkpoint import Pending
+from statewright.data.mappings import without_none
 from statewright.errors import ModelAnswerInvalid, ModelUnavailable, StatewrightError, ToolError
 from statewright.graph import RetryPolicy, Runtime, default_retry_on
 from statewright.messages import Message, ToolCall, copied, encodable_message
@@ -39,7 +40,7 @@ from statewright.models import (
     stream_in_time,
     with_own_call_ids,
 )
-from statewright.models.adapters.conversion import RETRIED_STATUSES, without_none
+from statewright.models.adapters.conversion import RETRIED_STATUSES
 from statewright.models.port import model_name
 
 CUT_SHORT: Final = ("length", "refused")

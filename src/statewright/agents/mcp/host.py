@@ -31,7 +31,7 @@ T = TypeVar("T")
 _CLOSE_TIMEOUT: Final = 20.0  # seconds to wait at interpreter exit until all connections are closed
 
 
-class Host:
+class McpHost:
     """The connections of this process, by server description, and the event loop that runs them."""
 
     def __init__(self) -> None:
@@ -113,16 +113,16 @@ def _require_sdk() -> None:
         raise ToolError(missing_library("MCP servers need", error, "statewright[mcp]")) from None
 
 
-_host: Host | None = None
+_host: McpHost | None = None
 _lock = threading.Lock()
 
 
-def get_host() -> Host:
+def get_host() -> McpHost:
     """Return the host of this process, started on first use."""
     global _host
     with _lock:
         if _host is None:
-            _host = Host()
+            _host = McpHost()
             atexit.register(_host.close)
         return _host
 
@@ -172,4 +172,4 @@ class Owner:
         """Release all connections. When the future is done, the server programs without another owner have exited."""
         self._is_closed = True
         host = get_host()
-        return host.submit(Host.release, host, self._key)
+        return host.submit(McpHost.release, host, self._key)

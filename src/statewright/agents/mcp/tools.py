@@ -18,7 +18,7 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from statewright.agents.mcp.host import Host, Owner
+from statewright.agents.mcp.host import McpHost, Owner
 from statewright.agents.mcp.read import read_servers
 from statewright.agents.mcp.server import McpServer
 from statewright.agents.mcp.texts import truncate, truncate_schema
@@ -54,7 +54,7 @@ class McpTool:
         json_arguments = _plain_arguments(self.name, arguments)
         progress = _ProgressReporter(self.name, context)
         result = await asyncio.wrap_future(
-            self._owner.submit(Host.call, self.server, self.remote_name, json_arguments, progress)
+            self._owner.submit(McpHost.call, self.server, self.remote_name, json_arguments, progress)
         )
         if result.is_error:
             # Masked before it is truncated: a truncated secret would not be recognised.
@@ -255,7 +255,7 @@ class McpTools:
         return f"McpTools({[server.name for server in self.servers]})"
 
     def _list_all(self) -> dict[McpServer, Future[tuple[ListedTool, ...]]]:
-        return {server: self._owner.submit(Host.tools, server) for server in self.servers if server.enabled}
+        return {server: self._owner.submit(McpHost.tools, server) for server in self.servers if server.enabled}
 
     def _check_enabled(self, name: str | None) -> None:
         """Raise ToolError if a server is disabled or does not exist."""

@@ -14,6 +14,7 @@ from typing import Final
 from statewright.agents.memory.conversation import Conversation, Limits, check_positive, read_conversation, recent_start
 from statewright.agents.memory.strategy import NO_CONTEXT, MemoryContext
 from statewright.data.fingerprint import fingerprint
+from statewright.data.mappings import without_none
 from statewright.errors import InvalidConfig, ModelError
 from statewright.lru_cache import LRUCache
 from statewright.messages import Message
@@ -45,7 +46,7 @@ class VectorSearch:
     async def _vectors_of(self, texts: Sequence[str]) -> list[Vector]:
         cached = {text: self._vectors.get(text) for text in texts}
         new = [text for text, vector in cached.items() if vector is None]
-        vectors = {text: vector for text, vector in cached.items() if vector is not None}
+        vectors = without_none(cached)
         for text, vector in zip(new, await self._embed_texts(new), strict=True):
             vectors[text] = vector
             self._vectors.put(text, vector)

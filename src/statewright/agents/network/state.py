@@ -21,11 +21,11 @@ from statewright.agents.state.result import USER, AgentResult, total_usage
 from statewright.agents.state.state import State, user_turn
 from statewright.channels import Ephemeral, Overwrite
 from statewright.checkpoint import SavedCheckpoint
+from statewright.data.mappings import without_none
 from statewright.errors import InvalidConfig, InvalidUpdateError, suggestion
 from statewright.graph import Runtime
 from statewright.messages import Message, as_message
 from statewright.models import Usage
-from statewright.models.adapters.conversion import without_none
 
 Values = Mapping[str, Any]
 

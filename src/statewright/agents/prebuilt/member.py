@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from statewright.agents.loop.request import MEMORY_NOTES, MemoryNotes
+from statewright.agents.prebuilt.react import STRUCTURED_RESPONSE
 from statewright.agents.prebuilt.tool_node import ToolNode
 from statewright.agents.tools import Tool
 from statewright.channels import MessageBatch
@@ -23,7 +24,6 @@ from statewright.runtime.core.subgraph import common_fields, subgraph_calls
 from statewright.state import StateSchema, instance_values
 
 MESSAGES: Final = "messages"
-_RESPONSE: Final = "structured_response"
 _DEFAULT_NAME: Final = "Graph"
 """The name of a graph that was compiled without a name."""
 
@@ -70,7 +70,7 @@ class Member:
         self.graph = graph
         self.name = graph.name
         self._private_fields = private
-        unwritten_fields = private if shares_response else private | {_RESPONSE}
+        unwritten_fields = private if shares_response else private | {STRUCTURED_RESPONSE}
         shared_fields = frozenset(schema.fields) - unwritten_fields
         reducer_fields = frozenset(name for name in shared_fields if schema.fields[name].has_reducer)
         self._shared_fields = shared_fields

@@ -30,6 +30,8 @@ from statewright.runtime.concurrency.private_loop import run_on_this_thread
 from statewright.state import SchemaKind, StateSchema, read_schema
 from statewright.store import Store
 
+STRUCTURED_RESPONSE: Final = "structured_response"
+"""The field of the state that contains the final answer."""
 NO_STEPS_LEFT: Final = "Sorry, I need more steps to process this request."
 _STEPS_WITH_TOOLS: Final = 3
 """The supersteps needed for tool calls: the model requests the calls, they are made, and the model answers."""
@@ -207,7 +209,7 @@ class _ReactNodes:
         assert self.structured_output is not None
         request, update = await self._request(state, runtime)
         model = await self._model_for(state, runtime)
-        return {"structured_response": await self.structured_output.ask(model, request, runtime), **update}
+        return {STRUCTURED_RESPONSE: await self.structured_output.ask(model, request, runtime), **update}
 
     def _after_hook(self, state: Any) -> Any:
         """Return sends for the tool calls in the last message, which the hook may have changed; or the last node."""
@@ -254,7 +256,7 @@ def read_agent_schema(state_schema: Any, *, owner: str, default: Any = AgentStat
 def _build_schema(state_schema: Any, name: str, *, has_pre_hook: bool, has_memory: bool) -> StateSchema:
     """Return the schema of the state: the user's fields, and the fields that the agent needs."""
     schema = read_agent_schema(state_schema, owner=f"agent {name!r}")
-    required_fields: dict[str, Any] = {"structured_response": Any}
+    required_fields: dict[str, Any] = {STRUCTURED_RESPONSE: Any}
     if has_pre_hook:
         required_fields["llm_input_messages"] = list[Message]
     if has_memory:

@@ -23,8 +23,8 @@ from statewright.runtime.concurrency.private_loop import run_on_this_thread
 T = TypeVar("T")
 
 ErrorHandling = bool | str | Callable[[Exception], str] | type[Exception] | tuple[type[Exception], ...]
-"""How to handle the exceptions that tools raise. True reports them to the model, and False raises them. A string is the
-text to report in their place; a function gets the exception and returns the text to report. With exception types, only
+"""The handling of exceptions that tools raise. True reports them to the model, and False raises them. A string is the
+text to report instead; a function gets the exception and returns the text to report. With exception types, only
 exceptions of these types are reported, and others are raised."""
 _SPECIAL_ANSWERS: Final = (Command, *RESULTS)
 """The types of tool answers that are not converted to text."""

@@ -190,7 +190,7 @@ class UsageLimits:
             return
         self._unpriced.add(model)
         logging.getLogger("statewright").warning(
-            "The usage limit of %g dollars does not count model %s, whose price is unknown. "
+            "The usage limit of %g dollars does not cover model %s, whose price is unknown. "
             "Set a limit on tokens or requests too.",
             self.cost,
             model,

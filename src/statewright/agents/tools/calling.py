@@ -22,10 +22,10 @@ from pydantic_core import PydanticSerializationError, to_json
 from statewright.agents.tools.answers import as_text, content_parts, read_iterators
 from statewright.agents.tools.tool import Credentials, HttpError, Tool, ToolContext, ToolOptions, WrongCall, status_of
 from statewright.data.encodable import encodable_text
+from statewright.data.mappings import without_none
 from statewright.errors import InternalError, RunError, SerdeError, StorageError, ToolError, add_note, suggestion
 from statewright.graph import Runtime
 from statewright.messages import Message, ToolCall, ToolResult, encodable_message
-from statewright.models.adapters.conversion import without_none
 from statewright.redaction import full_text
 from statewright.runtime import get_runtime, interrupt, part_of_attempt
 

@@ -25,9 +25,9 @@ from pydantic import ValidationError
 
 from statewright.agents.tools.tool import ToolContext, describe_problems
 from statewright.channels import MISSING
+from statewright.data.mappings import without_none
 from statewright.errors import InvalidConfig, ToolError
 from statewright.graph import Runtime
-from statewright.models.adapters.conversion import without_none
 from statewright.state import type_adapter
 from statewright.store import Store
 
@@ -200,10 +200,10 @@ def injected_sources(
     """Return the sources of a tool's injected parameters, by parameter name.
 
     With `by_name=False`, parameters are not injected because of their names. Raises ToolError for a parameter without a
-    default whose only marker is LangChain's InjectedToolArg, which does not tell what to inject.
+    default whose only marker is LangChain's InjectedToolArg, which does not say what to inject.
     """
     sources = {parameter.name: _injected_source(tool, parameter, by_name) for parameter in parameters}
-    return {name: source for name, source in sources.items() if source is not None}
+    return without_none(sources)
 
 
 def _injected_source(tool: str, parameter: inspect.Parameter, by_name: bool) -> InjectedSource | None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from statewright.data.mappings import without_none
 from statewright.ids import DEFAULT_WORKSPACE
 from statewright.storage.locations import is_postgres_url, parse_postgres_url
 
@@ -146,4 +147,4 @@ class RunOptions:
     def config(self) -> dict[str, Any]:
         """The limits, as the configuration of a run."""
         limits = {"recursion_limit": self.recursion_limit, "max_concurrency": self.max_concurrency}
-        return {name: limit for name, limit in limits.items() if limit is not None}
+        return without_none(limits)

@@ -1,6 +1,6 @@
 """`statewright db migrate`: create the tables of a database, or migrate them to the format of this version, and exit.
 
-Servers and workers do the same when they start. A command of its own lets one process do it before a new version is
+Servers and workers do the same when they start. A separate command lets one process do it before a new version is
 rolled out, as the owner of the tables, so that servers need no permission to change tables.
 """
 

@@ -22,7 +22,7 @@ from statewright.ids import creation_time_of
 from statewright.runs import RECORDS, Worker, columns_of
 
 FUTURE: Final = frozenset({"deadline_at", "due_at", "expires_at", "last_at", "next_at", "until", "wait_until"})
-"""Columns with instants that may be in the future, which do not tell when a row was written."""
+"""Columns with instants that may be in the future, which do not show when a row was written."""
 _COMPARED: Final = tuple(kind for kind in RECORDS if kind is not Worker)
 """The records to compare; not those of workers, because a worker deletes its record when it stops."""
 

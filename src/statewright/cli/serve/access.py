@@ -86,12 +86,12 @@ def list_keys(
     """List the API keys of a workspace, newest first. The keys themselves are not stored."""
 
     async def work(ledger: Ledger) -> tuple[list[ApiKey], datetime]:
-        found = await keys.list_keys(ledger, (await find_workspace(ledger, workspace)).id)
-        return found, clock_of(ledger).now()
+        records = await keys.list_keys(ledger, (await find_workspace(ledger, workspace)).id)
+        return records, clock_of(ledger).now()
 
-    found, now = run_on_ledger(work, database)
+    records, now = run_on_ledger(work, database)
     print_list(
-        found,
+        records,
         {
             Column("KEY", keep_words=True): lambda key: key.id,
             Column("NAME", keep_words=True): lambda key: key.name,

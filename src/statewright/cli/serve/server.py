@@ -19,6 +19,7 @@ from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DATABASE_VARIABLE, MEMORY, DatabaseOptions
 from statewright.cli.db.database import locate_database, open_or_create_saver
 from statewright.clock import clock_of
+from statewright.data.mappings import without_none
 from statewright.futures import drive, resolve
 from statewright.observe import LogCapture, Metrics, Redactor, tracing_from_environment
 from statewright.project import Project, Serving
@@ -115,7 +116,7 @@ def build_server_settings(
 def _settings_of(serving: Serving, kind: type[ServerSettings | ServiceSettings]) -> dict[str, Any]:
     """Return the values in the project's `[serve]` table that are fields of `kind`, without those that are not set."""
     values = {field.name: getattr(serving, field.name, None) for field in fields(kind)}
-    return {name: value for name, value in values.items() if value is not None}
+    return without_none(values)
 
 
 async def prepare_default_workspace(ledger: Ledger, project: Project) -> None:

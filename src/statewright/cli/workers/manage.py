@@ -18,6 +18,7 @@ from statewright.cli.console.printing import pluralize, say
 from statewright.cli.console.table import Column, format_instant, print_list
 from statewright.cli.serve.access import run_on_ledger
 from statewright.clock import clock_of
+from statewright.data.mappings import without_none
 from statewright.errors import NotFound
 from statewright.runs import Ledger
 from statewright.service.operations import queues, workers
@@ -151,12 +152,12 @@ def set_queue(
     If the project file has a table for the queue, its limits apply again when a process of the project starts.
     """
     limits: Mapping[str, int | None] = {"max_running": max_running, "starts_per_minute": starts_per_minute}
-    given = {key: value for key, value in limits.items() if value is not None}
-    if not given:
+    changes = without_none(limits)
+    if not changes:
         raise UsageError(
             f"Give --max-running or --starts-per-minute. To remove the limits, use: statewright queues rm {name}"
         )
-    queue = run_on_ledger(lambda ledger: queues.change_queue(ledger, name, given), database, create=True)
+    queue = run_on_ledger(lambda ledger: queues.change_queue(ledger, name, changes), database, create=True)
     parts = [f"{pluralize(queue.max_running, 'run')} at once"] if queue.max_running is not None else []
     parts += (
         [f"{pluralize(queue.starts_per_minute, 'start')} per minute"] if queue.starts_per_minute is not None else []

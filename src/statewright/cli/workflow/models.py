@@ -102,7 +102,7 @@ class PinnedModel:
 def connect_assistant_models(
     definition: Definition, project: Project, models: Models
 ) -> Mapping[str, ChatModel] | None:
-    """Connect the models of the command line, by name of the assistant or `default`; return None if there are none.
+    """Connect the models of the command line, by assistant or as `default`; return None if there are none.
 
     They override the models in the file. Raises UsageError for a model that cannot be connected, and for an unknown
     assistant.

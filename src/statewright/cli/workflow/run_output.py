@@ -1,7 +1,8 @@
 """Running a graph or a workflow, and printing its progress, its outcome, and how to continue or inspect the run.
 
 The state or the result goes to standard output, everything else to standard error. Hints are only printed on a
-terminal. But what a waiting run waits for is always printed, because a script needs the ids of the questions.
+terminal, but the questions and events that a run waits for are always printed, because a script needs the ids of the
+questions.
 """
 
 from __future__ import annotations

@@ -8,9 +8,10 @@ from typing import TypedDict, Unpack
 
 from statewright.api.access import Key, NewKey, NewWorkspace, Spending, Workspace
 from statewright.api.runs import CostSummary
-from statewright.client.call import Call, api_path, delete, get, patch, post, to_camel_case, without_none
+from statewright.client.call import Call, api_path, delete, get, patch, post, to_camel_case
 from statewright.client.send import Page, get_page
 from statewright.client.sync_async import F, IteratingMethod, Namespace, request
+from statewright.data.mappings import without_none
 
 
 class Keys(Namespace[F]):

@@ -25,10 +25,10 @@ from statewright.client.call import (
     patch,
     post,
     to_camel_case,
-    without_none,
 )
 from statewright.client.send import Page, get_page
 from statewright.client.sync_async import F, IteratingMethod, Namespace, request
+from statewright.data.mappings import without_none
 
 
 class _ScheduleFields(TypedDict, total=False):

@@ -6,9 +6,10 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
 from statewright.api.runs import Approval, ReceivedEvent, Wait
-from statewright.client.call import Call, api_path, get, post, without_none
+from statewright.client.call import Call, api_path, get, post
 from statewright.client.send import Page, get_page
 from statewright.client.sync_async import F, IteratingMethod, Namespace, request
+from statewright.data.mappings import without_none
 
 _APPROVALS: Final = "approval-requests"
 

@@ -20,10 +20,11 @@ from statewright.api.runs import (
     StartedRun,
     Step,
 )
-from statewright.client.call import Call, api_path, get, post, read_data, to_camel_case, without_none
+from statewright.client.call import Call, api_path, get, post, read_data, to_camel_case
 from statewright.client.follow import RunFollower
 from statewright.client.send import Page, get_page
 from statewright.client.sync_async import F, IteratingMethod, Method, Namespace, request
+from statewright.data.mappings import without_none
 from statewright.errors import InvalidRequest
 from statewright.ids import new_run_id
 

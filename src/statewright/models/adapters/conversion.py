@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from statewright.data.mappings import without_none
 from statewright.messages import replace
 from statewright.models.model import FinishReason, ModelRequest, ModelResponse, OutputForm
 
@@ -131,11 +132,6 @@ def sampling_settings(request: ModelRequest, *, stop: str = "stop") -> dict[str,
             "seed": request.seed,
         }
     )
-
-
-def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a mapping without the keys whose value is None."""
-    return {name: value for name, value in values.items() if value is not None}
 
 
 # -- HTTP statuses

@@ -122,7 +122,7 @@ def _excerpt(text: object, mask: Mask) -> str:
 
 @dataclass(slots=True)
 class Sending:
-    """Whether the request of one model call was sent."""
+    """Records whether the request of a model call was sent."""
 
     was_sent: bool
     """False if the request has certainly not been sent. Always True for providers for which this is not observable."""

@@ -12,9 +12,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from statewright.data.mappings import without_none
 from statewright.errors import ModelError
 from statewright.extras import missing_library
-from statewright.models.adapters.conversion import is_wrapped, unwrapped, without_none
+from statewright.models.adapters.conversion import is_wrapped, unwrapped
 from statewright.models.conversation.prepare import check_request
 from statewright.models.guard import check_calls_allowed
 from statewright.models.model import ModelEvent, ModelRequest, ModelResponse, ResponseFinished, TextDelta
@@ -236,6 +237,6 @@ def _check_connection(name: ModelName, clients: Clients) -> None:
 def _missing_library_message(name: ModelName, error: ImportError) -> str:
     is_bundled = name.provider.split("-")[0] in _BUNDLED_PROVIDERS
     package = "statewright[models]" if is_bundled else f"pydantic-ai-slim[{name.provider}]"
-    cause = error.__cause__  # the original error, which pydantic-ai replaces by one with installation advice
+    cause = error.__cause__  # the original error, for which pydantic-ai substitutes one with installation advice
     missing = cause if isinstance(cause, ImportError) else error
     return missing_library(f"Model {str(name)!r} needs", missing, package)

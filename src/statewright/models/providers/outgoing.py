@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from statewright.data.mappings import without_none
 from statewright.errors import ModelError, suggestion
 from statewright.messages import Message, replace
-from statewright.models.adapters.conversion import provider_form, sampling_settings, without_none
+from statewright.models.adapters.conversion import provider_form, sampling_settings
 from statewright.models.conversation.prepare import starting_with_user
 from statewright.models.model import ModelRequest, OutputForm
 from statewright.models.providers.provenance import AnswerSource, restore_response

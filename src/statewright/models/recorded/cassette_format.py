@@ -14,9 +14,9 @@ from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any, Final, cast
 
+from statewright.data.mappings import without_none
 from statewright.errors import ModelAnswerInvalid, ModelError, ModelUnavailable
 from statewright.messages import Message, ToolCall
-from statewright.models.adapters.conversion import without_none
 from statewright.models.model import (
     ModelEvent,
     ModelRequest,

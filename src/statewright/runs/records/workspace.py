@@ -34,9 +34,9 @@ class Workspace(Record):
 class Queue(Record):
     """The limits of a queue, which hold for all workspaces and workers together. Its id is its name.
 
-    `starts_per_minute` is kept by a bucket of tokens: each start takes one, they are added evenly, and at most those of
-    one second are kept: so in a minute after a pause, those of 61 seconds may start. Runs that continue after a wait
-    take none.
+    `starts_per_minute` is enforced with a token bucket. Each start takes a token, tokens are added at a constant rate,
+    and the bucket holds at most those of one second; so in the first minute after a pause, the starts of 61 seconds are
+    possible. Runs that continue after a wait take no token.
     """
 
     TABLE: ClassVar[str] = "queues"
@@ -51,14 +51,14 @@ class Queue(Record):
     def tokens_at(self, now: datetime) -> float:
         """Return the number of starts that are permitted at an instant, if the rate is limited."""
         per_second = (self.starts_per_minute or 0) / 60
-        return min(max(1.0, per_second), self.tokens + self._seconds_until(now) * per_second)
+        return min(max(1.0, per_second), self.tokens + self._elapsed_seconds(now) * per_second)
 
     def after_start(self, now: datetime) -> Self:
         """Return the record of a queue that has taken a token for a start."""
         is_earlier = self.filled_at is not None and now < self.filled_at and not self._is_ahead_of(now)
         return replace(self, tokens=self.tokens_at(now) - 1, filled_at=self.filled_at if is_earlier else now)
 
-    def _seconds_until(self, now: datetime) -> float:
+    def _elapsed_seconds(self, now: datetime) -> float:
         """Return the seconds for which tokens have been added since `filled_at`."""
         if self.filled_at is None:
             return 0.0

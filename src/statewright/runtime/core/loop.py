@@ -188,7 +188,7 @@ def budget_exit(run: Run, error: BaseException | None) -> str | None:
 
 
 def _go_to_exit_node(run: Run, checkpoint: Checkpoint, node: str) -> Generator[Effect, Any, Checkpoint]:
-    """Replace the frontier by the `on_budget` node. From then on the budget is no longer checked."""
+    """Replace the frontier with the `on_budget` node. From then on, the budget is no longer checked."""
     run.spending.is_over = True
     step = checkpoint.step + 1
     commit_id, now = yield from new_id_and_time(run, step)

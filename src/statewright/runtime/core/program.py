@@ -63,7 +63,7 @@ from statewright.state import (
 
 Validate = Literal["input", "all", "off"]
 Lane = Literal["loop", "thread", "inline"]
-"""Where a node is executed: on an event loop, on a worker thread, or on the thread of the driver."""
+"""The place of execution of a node: an event loop, a worker thread, or the thread of the driver."""
 
 HANDLER_SUFFIX: Final = ":error_handler"
 """The hidden node of an error handler has the name of its node with this suffix. Users' node names contain no colon."""
@@ -161,12 +161,12 @@ class NodeProgram:
         self.state_only = self.takes_state and self.injected is None
         """True if the node is called with its input and nothing else."""
         self.sync_lane: Lane = "thread" if self.acall is None or sync_form is not None else "loop"
-        """Where the sync driver executes the node if it is the only task of its superstep. "thread" then means the
-        driver's own thread, unless a reader wants parts of the stream meanwhile."""
+        """The lane of the sync driver if the node is the only task of its superstep. "thread" then means the driver's
+        own thread, unless a reader wants parts of the stream meanwhile."""
         self.concurrent_lane: Lane = self.sync_lane
-        """Where the sync driver executes the node if several tasks run concurrently."""
+        """The lane of the sync driver if several tasks run concurrently."""
         self.async_lane: Lane = "thread" if self.acall is None else "loop"
-        """Where the driver on an event loop executes the node."""
+        """The lane of the driver on an event loop."""
         self.remote: RemoteCalls | None = None
         """Its calls in other processes, if it has an executor."""
         self.policies: NodePolicies | None = None

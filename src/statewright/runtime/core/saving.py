@@ -130,7 +130,7 @@ def release_thread(run: Run, outcome: RunOutcome) -> Generator[Effect, Any, None
 def caused_by(error: BaseException | None) -> Generator[None]:
     """Raise errors of the block, which saves the end of a run, with the error that ended the run as their cause.
 
-    That nothing was saved is what the caller must see first, but the reason why the run ended must not get lost.
+    The caller must see first that nothing was saved, but the reason why the run ended must not be lost.
     """
     try:
         yield

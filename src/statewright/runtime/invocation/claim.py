@@ -58,7 +58,7 @@ class Claim:
 
     def __init__(self, lease_duration: timedelta | None = None) -> None:
         self.lease_duration = lease_duration
-        """How long the run holds the thread after each write; None for the default duration."""
+        """The duration of the lease after each write; None for the default."""
         self.loaded_at: datetime | None = None
         """The time just before the thread was last loaded."""
         self.loaded_version: tuple[str, int | None] | None = None

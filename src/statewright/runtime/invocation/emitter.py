@@ -43,7 +43,7 @@ class EventEmitter:
         """Return whether an event of this kind has a listener."""
         if kind != "message":
             return kind in self._by_kind
-        return any(getattr(listener, "wanted", _always)() for listener in self._by_kind.get(kind, ()))
+        return any(getattr(listener, "wants_events", _always)() for listener in self._by_kind.get(kind, ()))
 
     def emit(self, event: Event) -> None:
         for listener in self._by_kind.get(event.kind, ()):
@@ -141,7 +141,7 @@ def _without_errors(instrument: Instrument, method: str) -> Listener:
         except BaseException:
             _log_failure(instrument, method, event)
 
-    def wants() -> bool:
+    def wants_messages() -> bool:
         try:
             return instrument.wants_messages()
         except Exception:
@@ -149,7 +149,7 @@ def _without_errors(instrument: Instrument, method: str) -> Listener:
             return False
 
     if method == "on_message":
-        listen.wanted = wants  # pyright: ignore[reportFunctionMemberAccess]  # read by EventEmitter.wants
+        listen.wants_events = wants_messages  # pyright: ignore[reportFunctionMemberAccess]  # read by EventEmitter.wants
     return listen
 
 

@@ -323,12 +323,12 @@ class Run:
         self.open_calls: OpenCalls | None = None
         """The running calls of `@task` functions; None until there is a call."""
         self.running_steps: dict[JournalKey, Attempt] = {}
-        """For each running `runtime.step` of a task with policies: the attempt that has started the step last."""
+        """For each running `runtime.step` of a task with policies: the attempt that last started the step."""
         self.refusals: dict[TaskId, RunError] = {}
         """By task id: the error that a task received because the run is over. See `liveness.note_refusal`."""
 
         self.shipments: Mapping[Any, Any] | None = None
-        """What this superstep has shared with workers in other processes, by executor: see `tasks/remote_node`."""
+        """The data that this superstep has sent to workers in other processes, by executor: see `tasks/remote_node`."""
 
         # Not saved yet.
         self.in_flight_commit: AnyFuture[Any] | None = None
@@ -451,7 +451,7 @@ class Run:
 
     @property
     def lease_duration(self) -> timedelta:
-        """How long the run holds its thread after each write."""
+        """The duration of the run's lease after each write."""
         duration = self.claim.lease_duration if self.claim is not None else None
         return LEASE if duration is None else duration
 

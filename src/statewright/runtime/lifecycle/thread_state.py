@@ -328,7 +328,7 @@ def _is_unused_memory(saved: SavedCheckpoint, branch_key: BranchKey) -> Generato
 
 
 class EarlierHolder(NamedTuple):
-    """The run that held a thread when another run wanted it."""
+    """The run that held a thread when another run tried to claim it."""
 
     run_id: str
     head: str | None

@@ -1,8 +1,8 @@
 """The `Runtime` that nodes receive, and functions that replace it in code to which it is not passed.
 
 A run reuses its scope for the next task, but a node may keep its runtime and use it from other threads. So the runtime
-holds a copy of the scope, which belongs to one attempt at one task. What an abandoned attempt does through its runtime
-has no effect.
+holds a copy of the scope, which belongs to one attempt at one task. Calls that an abandoned attempt makes
+through its runtime have no effect.
 """
 
 from __future__ import annotations

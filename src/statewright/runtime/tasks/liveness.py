@@ -2,7 +2,7 @@
 
 The code of a task may outlive its superstep: a plain function cannot be stopped, and a node may leave OS threads
 running.
-What such code does later must have no effect. So two conditions are checked before each side effect. The run must not
+Later actions of such code must have no effect. So two conditions are checked before each side effect. The run must not
 be over, which this process knows. And the run must still hold its thread, which only the saver knows, because another
 process may have taken the thread over.
 
@@ -265,7 +265,7 @@ def _lost_thread_error(scope: CallingTask, name: str, root: Run) -> RunCancelled
 
 
 def _refusal(scope: CallingTask, reason: str, run: Run) -> RunCancelled:
-    """Return the error that tells a task that its run is over, and record it as a refusal."""
+    """Return the error for a task whose run is over, and record it as a refusal."""
     error = RunCancelled(reason)
     note_refusal(scope, error, run)
     return error

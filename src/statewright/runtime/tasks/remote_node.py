@@ -1,10 +1,10 @@
-"""Nodes that run in other processes: what is sent to a worker, and what happens with its reply.
+"""Nodes that run in other processes: the data sent to a worker, and the handling of its reply.
 
 To the rest of the runtime such a node looks like a coroutine function: retries, timeouts, caches, limits and error
 handlers work around the call, in the process of the run. Only the call itself happens elsewhere. `node_call.NodeCall`
 is the part that is pickled; everything here stays with the run.
 
-What a worker needs is sent as rarely as possible. The function of a node that asks for no services is sent once in the
+Data is sent to a worker as rarely as possible. The function of a node that asks for no services is sent once in the
 life of the program. With services, it is sent with the data of its superstep once per superstep (`Shipment`), and so
 are the fields of the state, each when a worker first looks at it.
 """
@@ -117,7 +117,7 @@ class RemoteNode:
 
 
 def perform_effects(scope: Scope, effects: Sequence[Effect]) -> None:
-    """Perform what a node has done in its worker besides returning a result, in the same order: see `Effect`."""
+    """Perform the side effects that a node had in its worker, in the same order: see `Effect`."""
     host = RuntimeHost(scope)
     for kind, *args in effects:
         if kind == "custom":
@@ -131,7 +131,7 @@ def perform_effects(scope: Scope, effects: Sequence[Effect]) -> None:
 
 
 class Shipment:
-    """What is sent to the workers of an executor once for all nodes of a superstep."""
+    """Data that is sent to the workers of an executor once for all nodes of a superstep."""
 
     __slots__ = ("_calls", "_checkpoint", "_executor", "_fields", "_run", "functions")
 

@@ -261,7 +261,7 @@ def _save_attempt(scope: Scope, task: Task, number: int, delay: float) -> Genera
 def ask_cache(call: Callable[[], Any]) -> Generator[TaskEffect, Any, Any]:
     """Call a method of the cache, and return its reply; CACHE_UNAVAILABLE if its storage is not available.
 
-    A result can also be computed, so it is no reason for a run to fail if the cache cannot be used for a while.
+    A result can also be computed, so a run need not fail because the cache is unavailable for a while.
     """
     try:
         return (yield AwaitReply(call()))

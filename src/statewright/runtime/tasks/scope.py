@@ -285,7 +285,7 @@ class Scope:
         return False
 
     def reset_idle_timeout(self, value: object = None) -> None:
-        """Reset the idle timeout of the attempt and of its outer attempts, after a sign of life that is no heartbeat.
+        """Reset the idle timeout of the attempt and of its outer attempts, after a sign of life other than a heartbeat.
 
         The calling tasks are not reset: to them, the call of a subgraph is one sign of life, whatever happens in it.
         `value` is ignored, so that this can be used as a stream writer.

@@ -214,7 +214,7 @@ class Call:
         self._caller_numbering = caller.numbering()
         """The numbering of its calls, in which a failure of the call is recorded."""
         self._takeover_count = 0
-        """How often another attempt has taken the call over."""
+        """The number of times that another attempt has taken the call over."""
         self._entry = entry
         """The journal entry with the result; None until the function has returned. It may not be saved yet."""
         self._is_recording = False

@@ -22,7 +22,7 @@ from statewright.graph import ExecutionInfo, StreamWriter
 from statewright.store import Store
 
 Effect = tuple[Any, ...]
-"""What a node has done besides returning a result: ("custom", value) for a value that it has streamed, ("message",
+"""A side effect of a node: ("custom", value) for a value that it has streamed, ("message",
 message), ("spend", tokens, cost), or ("record", kind, data) for an event of the log. Plain tuples, because they are
 pickled with each result. `remote_node.perform_effects` performs them."""
 
@@ -41,7 +41,7 @@ class SuperstepData:
     has_listener: bool
     """True if a stream or an instrument receives events, so that stream writes have an effect."""
     shows_messages: bool
-    """True if somebody receives messages while they are written: the stream mode `messages`."""
+    """True if the stream mode `messages` has a reader, so that messages are worth streaming."""
     is_recorded: bool
     """True if there is a log or a listener for durable events."""
     remaining_steps: int
@@ -88,7 +88,7 @@ class WorkerHost:
 
     @property
     def cancel_requested(self) -> bool:
-        return False  # a call is not asked to stop: if nobody needs it any more, its process is killed
+        return False  # a call is not asked to stop: if its result is no longer needed, its process is killed
 
     @property
     def clock(self) -> Clock:

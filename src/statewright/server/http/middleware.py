@@ -48,7 +48,7 @@ class RequestLifecycle:
             with bound(request_id=request_id):
                 await self._app(scope, receive, response.send)
         except Exception as error:
-            if response.status:  # a partial response was sent: abort, so that the client does not take it for complete
+            if response.status:  # a partial response was sent: abort, so that the client does not think it complete
                 raise
             await response_for(error, request_id)(scope, receive, response.send)
         finally:

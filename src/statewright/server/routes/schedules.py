@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from statewright.api.automation import CatchUp, Overlap
+from statewright.data.mappings import without_none
 from statewright.server.http.body import Body, JsonMap, Name, Tag, WorkflowBody
 from statewright.server.http.encode import success_response
 from statewright.server.http.parameters import PageQuery
@@ -155,7 +156,7 @@ async def read_trigger(caller: CurrentCaller, trigger_id: PathId) -> Response:
 
 @triggers_router.patch("/{id}", **describe("Change a trigger.", TRIGGER, scope=_SCOPE, errors=(404,)))
 async def change_trigger(caller: CurrentCaller, trigger_id: PathId, body: TriggerChanges) -> Response:
-    changes = {name: value for name, value in body.model_dump(exclude_unset=True).items() if value is not None}
+    changes = without_none(body.model_dump(exclude_unset=True))
     changed = await triggers.change_trigger(caller.ledger, caller.workspace_id, trigger_id, changes)
     return TRIGGER.to_response(changed)
 

@@ -207,7 +207,7 @@ def _hash(key: str) -> str:
 
 _MAX_CACHED_KEYS: Final = 1000
 _CACHE_TIME: Final = timedelta(seconds=5)
-"""How long a cached record is used."""
+"""The time for which a cached record is used."""
 
 
 class KeyRing:

@@ -58,7 +58,7 @@ class RateLimiter:
 
 _MAX_CACHED_LIMITS: Final = 1000
 CACHE_TIME: Final = timedelta(seconds=5)
-"""How long a cached limit is used."""
+"""The time for which a cached limit is used."""
 
 
 class StartLimits:

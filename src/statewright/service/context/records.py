@@ -55,7 +55,7 @@ class Page(Generic[R]):
 
 
 _SETTLED: Final = timedelta(minutes=5)
-"""How long ago a run has to have ended for its records to be read on a replica, which lags behind by less."""
+"""The time after the end of a run from which its records are read on a replica, which lags behind by less."""
 
 
 async def get_in_workspace(ledger: Ledger, cls: type[R], workspace_id: str, record_id: str, label: str) -> R:

@@ -28,7 +28,7 @@ class StartRun:
     after: datetime | None = None
     """The earliest start time."""
     timeout: float | None = None
-    """Seconds after the creation of the run after which it fails if it has not ended."""
+    """Seconds. The run fails if it has not ended this long after its creation."""
     tags: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     concurrency_key: str | None = None
@@ -64,11 +64,11 @@ class RunFilter:
     parent_id: str | None = None
     queue: str | None = None
     dead: bool = False
-    """True for only those runs that have failed because they lost worker after worker."""
+    """True to match only runs that have failed because they lost worker after worker."""
     tags: Sequence[str] = ()
     """Tags that the run must have."""
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Entries that the metadata of the run must have. If its value is not a string, the value's JSON is compared."""
+    """Entries that the metadata of the run must have. Values that are not strings are compared as JSON."""
     created_from: datetime | None = None
     """The earliest creation time, inclusive."""
     created_to: datetime | None = None

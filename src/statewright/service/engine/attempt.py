@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from statewright.data.mappings import without_none
 from statewright.errors import (
     CheckpointConflict,
     DuplicateRecord,
@@ -227,7 +228,7 @@ class RunAttempt:
             "interrupt_before": settings.get("interruptBefore"),
             "interrupt_after": settings.get("interruptAfter"),
         }
-        return {name: value for name, value in options.items() if value is not None}
+        return without_none(options)
 
     def _configure(self, progress: Progress) -> None:
         progress.on_end, progress.redact = self._starter.failure_handler_changes, self._context.redact

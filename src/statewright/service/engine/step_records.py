@@ -71,7 +71,7 @@ class StepRecords:
         self._steps = {step.task_id: step for step in steps}
         """Steps by task id."""
         self._reports: dict[str, dict[str, Json]] = {}
-        """What tasks have reported about their steps, by task id: `output`, `skipped` (names of steps)."""
+        """The reports of tasks about their steps, by task id: `output`, `skipped` (names of steps)."""
         self._retry_times: dict[str, datetime] = {}
         """The times at which failed tasks are retried, by task id."""
         self._call_count = self._log_count = 0

@@ -47,7 +47,7 @@ class RunWatch:
     """Wakes the listeners to runs that have changed. Can be used from several event loops."""
 
     def __init__(self, ledger: Ledger, every: float = POLL_INTERVAL) -> None:
-        """Create a watch that polls `every` so many seconds."""
+        """Create a watch; `every` is the time between polls in seconds."""
         self._ledger = ledger
         self._interval = every
         self._polls: WeakKeyDictionary[asyncio.AbstractEventLoop, _Poll] = WeakKeyDictionary()
@@ -118,7 +118,7 @@ class _Poll:
                 await self._poll_once()
             except StatewrightError as error:  # the next poll may succeed
                 logger.debug("Followed runs could not be polled: %s", error)
-            # Where other processes change runs all the time, polls take a tenth of the time at most.
+            # If other processes change runs all the time, polls take at most a tenth of the time.
             pause = min(self._interval, 9 * (loop.time() - begin))
 
     async def _poll_once(self) -> None:

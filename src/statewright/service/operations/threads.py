@@ -9,6 +9,7 @@ from statewright.async_futures import adrive, aresolve
 from statewright.checkpoint import Checkpointer
 from statewright.clock import iso
 from statewright.data.jsonable import as_json
+from statewright.data.mappings import without_none
 from statewright.errors import (
     CheckpointNotFound,
     InvalidRequest,
@@ -94,7 +95,7 @@ class Threads(Operations):
         None if callers need no key. Raises the errors of `fork`.
         """
         ids = {"thread_id": thread_id, "checkpoint_id": checkpoint_id}
-        config = {"configurable": {name: value for name, value in ids.items() if value is not None}}
+        config = {"configurable": without_none(ids)}
         return await self._edit(workspace_id, thread_id, key, lambda app: app.update_state(config, values, as_node))
 
     async def _edit(

@@ -23,7 +23,7 @@ from statewright.service.operations.control import Cancellation
 from statewright.service.schedules.cron import last_times, next_time
 
 _GRACE: Final = timedelta(minutes=1)
-"""How late a run may start without counting as missed, because sweeps may be a little late."""
+"""The delay up to which a start does not count as missed, because sweeps may be a little late."""
 _MAX_MISSED: Final = 100
 """Maximum number of missed times that are caught up."""
 _SMALLEST_STEP: Final = timedelta(microseconds=1)

@@ -114,16 +114,16 @@ def secrets_of(webhook: Webhook, now: datetime) -> list[str]:
     if isinstance(secret, str):
         return [secret]
     secrets = cast("Mapping[str, Any]", secret)
-    until = secrets.get("previousUntil")
-    previous = [secrets["previous"]] if until is not None and now < datetime.fromisoformat(until) else []
+    expiry = secrets.get("previousUntil")
+    previous = [secrets["previous"]] if expiry is not None and now < datetime.fromisoformat(expiry) else []
     return [secrets["current"], *previous]
 
 
 def rotated_secret(webhook: Webhook, now: datetime, settings: WebhookSettings) -> tuple[Json, str]:
     """Return the value of the column `secret` after a rotation, and the new secret."""
     secret = draw_secret()
-    until = now + timedelta(seconds=settings.rotation)
-    record = {"current": secret, "previous": secrets_of(webhook, now)[0], "previousUntil": until.isoformat()}
+    expiry = now + timedelta(seconds=settings.rotation)
+    record = {"current": secret, "previous": secrets_of(webhook, now)[0], "previousUntil": expiry.isoformat()}
     return record, secret
 
 

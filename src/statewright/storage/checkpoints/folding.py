@@ -25,7 +25,7 @@ Base = tuple[Changes, frozenset[str]]
 
 
 class Part(NamedTuple):
-    """What an interval of checkpoints contributes to a state. The attributes are in the order of application."""
+    """The contribution of an interval of checkpoints to a state. The attributes are in the order of application."""
 
     base: Base | None
     changes: Sequence[Changes]

@@ -1,8 +1,8 @@
 """Reading of checkpoints, whose states are computed from stored changes.
 
 The newest checkpoints of a line are stored in records, one row for each. Older checkpoints are in segments
-(`segments.py`), which contain the changes of fields that do not grow; the gains of growing fields are in rows of their
-own for each field. A segment may contain a `base`, which is the state of the fields that do not grow before the
+(`segments.py`), which contain the changes of fields that do not grow; the gains of each growing field are in rows of
+their own. A segment may contain a `base`, which is the state of the fields that do not grow before the
 segment. A state therefore consists of a base, the few changes since then, and the content of growing fields, which is
 stored only once. To compute a state, the reader walks along the path of ancestors, beginning with the newest interval,
 until no earlier data can affect the state. It then applies what it has read, beginning with the oldest.
@@ -151,8 +151,8 @@ class HistoryReader(LineReader):
     ) -> list[SavedCheckpoint]:
         """Return checkpoints, newest first, each of which is the parent of the one before it.
 
-        `child` is a checkpoint whose parent is the first of them, and whose state is known. Fields that are the same in
-        their states are then not read again.
+        `child` is a checkpoint whose parent is the first of them, and whose state is known. Fields with equal
+        values in both states are not read again.
         """
         return list(reversed([*self._oldest_first(list(reversed(row_ids)), branch_key, child)])) if row_ids else []
 

@@ -35,7 +35,7 @@ class LineReader:
             jump = self._connection.execute(self._sql["last_jump"], (self.ids.row_id(line, 0), current)).fetchone()
             if jump:
                 if jump[0] in visited:
-                    raise ValueError(f"the path to place {row_id} contains a cycle")
+                    raise ValueError(f"the path to row {row_id} contains a cycle")
                 visited.add(jump[0])
             yield Interval(line, self.ids.number(jump[0]) if jump else 0, self.ids.number(current))
             current = jump[1] if jump else None

@@ -57,7 +57,7 @@ class HistoryLister:
         return row_ids
 
     def _candidates(self, reader: HistoryReader, branch_key: BranchKey, checkpoint_id: CheckpointId) -> set[int]:
-        """Return the row ids of the checkpoints with an id in a namespace. Copies of it may be on several branches."""
+        """Return the row ids of a checkpoint in a namespace, several if there are copies of it on other branches."""
         numbers = [number for number, _ in reader.lines_of(self._workspace, branch_key.thread_id, branch_key.namespace)]
         row_ids = (reader.find_checkpoint(number, checkpoint_id) for number in numbers)
         return {row_id for row_id in row_ids if row_id is not None}

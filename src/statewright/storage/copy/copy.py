@@ -1,26 +1,27 @@
 """Copies of databases: from a file to a server, back, or between two of a kind.
 
 *The problem.* A history that was built over years in one file has to move to a server, or a part of production to a
-laptop, with nothing lost: forks, answers to open questions, results of unfinished supersteps, logs, times to live. A
-copy that stops half-way must not be taken for a whole one.
+laptop, without losing anything: forks, answers to open questions, results of unfinished supersteps, logs, expiry times.
+A copy that stops halfway must not be mistaken for a complete one.
 
 *The approach.* Rows are copied, not checkpoints: all adapters have the same tables (`tables.py`), and the bytes in them
-do not depend on the database. What differs is converted by its meaning (`rows.py`): row ids, flags, encryption. The
-source is read in one transaction, so the copy shows a single state of it. The target is written in one transaction too,
-and read back before the commit: an interrupted or wrong copy is rolled back, and leaves the target empty. So there is
-no incomplete copy that readers would have to recognise, and a copy is simply started again.
+do not depend on the database. Row ids, flags and encrypted values, which differ, are converted by their meaning
+(`rows.py`). The source is read in one transaction, so the copy shows a single state of it. The target is written in one
+transaction too, and read back before the commit: an interrupted or wrong copy is rolled back, and leaves the target
+empty. So there is no incomplete copy that readers would have to recognise, and a copy is simply started again.
 
 *Verification.* The rows of each table are counted and hashed, in the order of their keys and in the form that does not
 depend on the database, once as they are read from the source and once as they are read back from the target.
 
-*Consequences.* Pages of limited size are in memory at a time. Both transactions last as long as the copy: a file grows
-by a write-ahead log of the size of the data, and a server does not vacuum other tables of the database meanwhile. A
-million rows take about a minute.
+*Consequences.* Only one page of rows is in memory at a time. Both transactions last as long as the copy: the
+write-ahead log of a file grows to the size of the data, and a server does not vacuum other tables of the database
+meanwhile. A million rows take about a minute.
 
-*Rejected.* Replaying the history through the ports of savers and ledgers: they number, date and compact anew, and a
-commit for each checkpoint would take hours. COPY of Postgres: it cannot be used within a pipeline of libpq, and arrays
-of a thousand rows are nearly as fast. A mark for incomplete copies, and a table of the pages that are done: every
-reader of every version would have to know the mark, for an operation that is rarely interrupted.
+*Rejected.* Replaying the history through the ports of savers and ledgers: they would assign new numbers and times and
+compact again, and a commit for each checkpoint would take hours. The statement COPY of Postgres: it cannot be used in a
+libpq pipeline, and arrays of a thousand rows are nearly as fast. A mark for incomplete copies, with a table of the
+pages already copied: every reader of every version would have to know the mark, for an operation that is rarely
+interrupted.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ def copy_database(
     The copy is one transaction: after an error the target is empty as before. Caches and the holders of threads are not
     copied. Raises StorageLocked if the source is in use, unless `allow_active`; then the copy shows the source as it
     was when the copy began. Raises StorageError if the target is not empty or has no room, SerdeError if it cannot
-    store a row, such as one with a name that is too long for its indexes, and DamagedDatabase if it returns other rows
-    than were written.
+    store a row, such as one with a name that is too long for its indexes, and DamagedDatabase if the rows that
+    are read back differ from those written.
     """
     if source.scope == target.scope:
         raise InvalidConfig(f"{source.location} cannot be copied to itself. Choose another target.")
@@ -95,7 +96,7 @@ def copy_database(
 def check_is_idle(source: Database) -> None:
     """Raise StorageLocked if runs or workers use a database, as `copy_database` does.
 
-    Callers can find this out before they create the target.
+    So callers can check it before they create the target.
     """
     if source.has_tables("ledger"):
         ledger_of(source)  # migrates the tables of an earlier version
@@ -126,13 +127,13 @@ def _check_is_idle(connection: Connection, source: Database) -> None:
     if source.has_tables("ledger"):
         workers = [
             name
-            for name, place, pid, started in connection.execute(sql["workers"])
-            if not is_process_gone(place, pid, started)
+            for name, host, pid, started in connection.execute(sql["workers"])
+            if not is_process_gone(host, pid, started)
         ]
     if held or workers:
         names = ", ".join(map(repr, held[:_MAX_NAMED])) + (" and others" if len(held) > _MAX_NAMED else "")
         reasons = [f"runs advance threads ({names})"] if held else []
-        reasons += [f"a server works on it (worker {workers[0]})"] if workers else []
+        reasons += [f"a server is using it (worker {workers[0]})"] if workers else []
         raise StorageLocked(
             f"The database {source.location} is in use: {' and '.join(reasons)}. Nothing was copied. Stop the "
             f"processes that use it, and wait a minute if they were killed."
@@ -157,7 +158,7 @@ class _Digest:
     def difference(self, other: _Digest) -> str | None:
         """Return a description of the difference from another digest; None if both are equal."""
         if self.count != other.count:
-            return f"{self.count} rows were written, and {other.count} are there"
+            return f"{self.count} rows were written, and {other.count} were read back"
         return None if self.hash.digest() == other.hash.digest() else f"the content of {self.count} rows differs"
 
 

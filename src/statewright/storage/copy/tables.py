@@ -172,8 +172,8 @@ def _ledger_tables() -> list[CopiedTable]:
             columns.insert(0, _integer("number", Numbering.WORKFLOW_RUN))
             key = ["number"]
         tables.append(CopiedTable("ledger", record.TABLE, key, tuple(columns)))
-    place = _row_id("place", Numbering.WORKFLOW_RUN)
-    tables.append(CopiedTable("ledger", "run_events", ["place"], (place, _integer("at"), _value("body"))))
+    row_id = _row_id("place", Numbering.WORKFLOW_RUN)
+    tables.append(CopiedTable("ledger", "run_events", ["place"], (row_id, _integer("at"), _value("body"))))
     tables.append(CopiedTable("ledger", "run_inputs", ["run"], (_text("run"), _value("body"))))
     return tables
 

@@ -11,7 +11,7 @@ the run leaves the index of due runs. Triggers of the database release it when t
 run of its workspace or key does, so that no statement can forget that. A run that was released in vain is held back by
 the next claim that finds it.
 
-A limit can also be raised, and the run that is released may be one that no worker can claim: nobody serves its queue,
+A limit can also be raised, and the run that is released may be one that no worker can claim: none serves its queue,
 or the queue has no token. So claims also consider held runs whose workspace or key is not full, as if nothing held them
 back. Each claim looks at a few workspaces and keys, beginning after those of the claim before it, so that none is
 passed over for ever. A claim that finds too few runs looks at many.
@@ -71,7 +71,7 @@ class _Group(NamedTuple):
 
 
 _FEW_LIMITS: Final = 10
-"""How many workspaces, and how many keys, with held runs a claim considers."""
+"""The number of workspaces, and of keys, with held runs that a claim considers."""
 _MANY_LIMITS: Final = 1000
 """The same if it finds too few runs."""
 _BEFORE_ALL: Final = _Group("", "", -(2**63), 0)

@@ -41,7 +41,7 @@ class Table(Generic[R]):
         self.expressions = ", ".join(
             _RUN_INPUT if (kind, name) == (Run, "input") else f'"{name}"' for name in self.names
         )
-        """What a query selects for a record."""
+        """The select list of a query for records."""
         self.select = f'SELECT {self.expressions} FROM "{self.name}"'
         self.insert = f'INSERT INTO "{self.name}" ({columns}) VALUES ({", ".join("?" * len(self.names))})'
         self.returning = f"RETURNING {self.expressions}"

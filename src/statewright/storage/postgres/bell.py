@@ -48,7 +48,7 @@ class PostgresBell:
         self._start()
 
     def _start(self) -> None:
-        """Create what a process needs: at first, and in a forked process, where no other thread exists."""
+        """Create the state of this process: at first, and again in a forked process, which has no other threads."""
         self._pending: set[Ring] = set()
         """Rings that have not been sent. Those of a parent process are sent by it."""
         self._lock = threading.Lock()

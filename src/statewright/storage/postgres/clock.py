@@ -12,9 +12,9 @@ by at most half of the round trip. The difference is measured again on another t
 last measurement is `INTERVAL` old: at most one statement in that time, and none in a process that is idle. If the
 server does not answer, the last measurement remains in use.
 
-The clock of the machine is not used, so that it does not matter if somebody sets it. It only tells that something has
-happened, such as a suspension that the time since the start does not count on all systems: if it has moved against that
-time by more than `JUMP`, the difference is measured at once.
+The clock of the machine is not used, so that setting it has no effect. It only shows that something has happened, such
+as a suspension that the time since the start does not count on all systems: if it has moved against that time by more
+than `JUMP`, the difference is measured at once.
 
 *Accuracy.* A response may be late, for example because a pooler or the machine is busy. A measurement is used if it is
 more accurate than the last one is by now, or if it contradicts that one, because a clock was set.

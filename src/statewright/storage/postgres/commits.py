@@ -248,7 +248,7 @@ class PostgresWriter(Writer):
 
     def id_of_head(self, row_id: str) -> CheckpointId | None:
         """Return the id of the checkpoint with a row id, for an error. It is read in a transaction of its own."""
-        # The failed transaction holds the lock of the thread. Those that wait for it may have all sessions of a pooler.
+        # The failed transaction holds the lock of the thread. Its waiters may occupy all sessions of a pooler.
         self._database.roll_back_failed()
         with suppress(DamagedDatabase):  # the thread was deleted after the transaction
             return self._database.query(lambda connection: self._reader(connection).id_at(int(row_id)))

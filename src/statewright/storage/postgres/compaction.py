@@ -1,7 +1,7 @@
 """Compaction of old checkpoints in transactions of their own, after the commits that make it due.
 
 A commit does not wait for it, and does not fail with it. If it fails, it is attempted again once there are twice as
-many records, not after each commit: the error may last, and an attempt reads all records of a line.
+many records, not after each commit: the error may persist, and an attempt reads all records of a line.
 """
 
 from __future__ import annotations

@@ -33,14 +33,14 @@ class ConnectionFailed(ConnectionLost):
 def connect(conninfo: bytes, timeout: float) -> pq.abc.PGconn:
     """Connect to the first host that has the role `target_session_attrs`, without holding the interpreter.
 
-    `timeout` are the seconds for each host, unless the address has a `connect_timeout`. Raises ConnectionFailed if no
-    host could be used.
+    `timeout` is in seconds and applies to each host, unless the address has a `connect_timeout`. Raises
+    ConnectionFailed if no host could be used.
     """
     try:
         parts = conninfo_to_dict(conninfo.decode())
         timeout = _timeout_of(parts, timeout)
         attempts = conninfo_attempts(parts)
-    except psycopg.Error as error:  # such as a name of a host that is unknown
+    except psycopg.Error as error:  # such as an unknown host name
         raise ConnectionFailed(str(error)) from error
     reasons: dict[str, None] = {}  # each only once
     for attempt in attempts:
@@ -52,7 +52,7 @@ def connect(conninfo: bytes, timeout: float) -> pq.abc.PGconn:
 
 
 def _timeout_of(parts: dict[str, Any], default: float) -> float:
-    """Return the seconds for an attempt: those of the address or the environment, at least 2 as in libpq."""
+    """Return the timeout of an attempt in seconds: from the address or the environment, at least 2 as in libpq."""
     if "connect_timeout" in parts or "PGCONNECT_TIMEOUT" in os.environ:
         return timeout_from_conninfo(parts)
     return default
@@ -76,9 +76,9 @@ def _connect_to_host(conninfo: bytes, timeout: float) -> pq.abc.PGconn:
         poll.register(connection.socket, event)
         remaining = deadline - time.monotonic()
         if remaining <= 0 or not poll.poll(remaining * 1000):
-            place = f"{connection.host.decode()}:{connection.port.decode()}"
+            address = f"{connection.host.decode()}:{connection.port.decode()}"
             connection.finish()
-            raise ConnectionFailed(f"the server at {place} did not answer within {timeout:g} seconds")
+            raise ConnectionFailed(f"the server at {address} did not answer within {timeout:g} seconds")
     message = connection.get_error_message().strip()
     connection.finish()
     raise ConnectionFailed(message)

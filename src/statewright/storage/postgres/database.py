@@ -125,7 +125,7 @@ class PostgresDatabase(GroupCommitDatabase):
     @property
     def location(self) -> str:
         """The address of the database, without the password."""
-        return self._conninfo.shown + (f" (schema {self.schema})" if self.schema else "")
+        return self._conninfo.public_url + (f" (schema {self.schema})" if self.schema else "")
 
     @property
     def scope(self) -> Hashable:
@@ -174,7 +174,7 @@ class PostgresDatabase(GroupCommitDatabase):
         self._replica: Replica | None = None
         if self._replica_conninfo is not None:
             pool = Readers(partial(connect, self._replica_conninfo), self._max_readers, is_closed, waits=False)
-            self._replica = Replica(pool, self._replica_conninfo.shown)
+            self._replica = Replica(pool, self._replica_conninfo.public_url)
 
     def _connect(self, conninfo: ConnInfo | None = None, *, idle_limit: int | None = None) -> Session:
         return Session(
@@ -330,7 +330,7 @@ class PostgresDatabase(GroupCommitDatabase):
 
 
 class _Address(NamedTuple):
-    """What the arguments and the parameters of a URL say about a database."""
+    """The settings of a connection, from the arguments and from the parameters of the URL."""
 
     conninfo: ConnInfo
     schema: str | None
@@ -374,7 +374,7 @@ def _translating_errors_of(location: str, *, is_read: bool) -> Generator[None]:
 @contextmanager
 def _session_to_inspect(address: _Address) -> Generator[Session]:
     """Open a session that creates nothing, for as long as the block runs."""
-    with _translating_errors_of(address.conninfo.shown, is_read=True):
+    with _translating_errors_of(address.conninfo.public_url, is_read=True):
         session = Session(
             address.conninfo.text.encode(), schema=address.schema, prepare=address.prepare, timeout=CONNECT_TIMEOUT
         )

@@ -37,7 +37,7 @@ _CANCELLED: Final = "57014"
 _UNSTORABLE: Final = ("22", "54")
 """Classes of errors about a value that cannot be stored: characters, or a text that is too long for an index."""
 _DAMAGED: Final = ("XX001", "XX002")
-_REMOVED: Final = "The schema was removed while it was open. Restore it, and start again."
+_REMOVED: Final = "The schema was dropped while it was open. Restore it, and start again."
 _REMEDIES: Final = {
     "25006": "Connect to the primary server, with target_session_attrs=read-write if there are several hosts.",
     "28000": "Check the user and the password in its address.",
@@ -49,7 +49,7 @@ _REMEDIES: Final = {
     "53200": "Write less at once, or raise max_locks_per_transaction of the server.",
     "53300": "Raise max_connections of the server, lower `readers`, or use a pooler such as pgbouncer.",
 }
-"""What the user can do about an error, by SQLSTATE."""
+"""Advice to the user, by SQLSTATE."""
 _NO_CONNECTION_FREE: Final = ("too many clients", "remaining connection slots", "too many connections", "no more conn")
 """Parts of messages of servers and poolers that refuse a connection, for which libpq reports no SQLSTATE."""
 
@@ -61,7 +61,7 @@ class ConnInfo(NamedTuple):
 
     text: str
     """The connection string for libpq."""
-    shown: str
+    public_url: str
     """The address without the password, for messages."""
     identity: tuple[str, ...]
     """The host, port and name, which are equal for addresses of the same database unless these are written differently.
@@ -85,8 +85,10 @@ def parse_url(url: str) -> ConnInfo:
     host, name = parts.get("host", ""), parts.get("dbname") or parts.get("user", "")
     port = parts.get("port", "5432")
     user = f"{quote(parts['user'], safe='')}@" if parts.get("user") else ""
-    shown = f"postgresql://{user}{host or 'local'}:{port}/{name}"
-    return ConnInfo(make_conninfo(**{**_DEFAULTS, **parts, "client_encoding": _ENCODING}), shown, (host, port, name))
+    public_url = f"postgresql://{user}{host or 'local'}:{port}/{name}"
+    return ConnInfo(
+        make_conninfo(**{**_DEFAULTS, **parts, "client_encoding": _ENCODING}), public_url, (host, port, name)
+    )
 
 
 def is_unstorable(error: BaseException) -> bool:

@@ -67,7 +67,7 @@ class PostgresLedger(DatabaseLedger[PostgresDatabase]):
 def _served(claimant: Claimant) -> tuple[list[str] | None, list[str]]:
     """Return the queues that a worker serves, and the versions that it does not, as parameters.
 
-    A version that it does not serve in one queue follows the name of the queue, on a line of its own.
+    A version that is excluded in only one queue is written after the name of the queue, separated by a line break.
     """
     queues = list(claimant.queues) if claimant.queues is not None else None
     return queues, ["\n".join(filter(None, (queue, version))) for version, queue in claimant.excluded_versions]

@@ -16,8 +16,8 @@ from statewright.storage.postgres.writer import connect_patiently
 class Readers:
     """Up to `limit` sessions, each of which one thread uses at a time. Sessions that have ended are replaced.
 
-    With `waits`, that may take `PATIENCE` seconds, unless the server was not there after that time before. Otherwise
-    ConnectionLost is raised at once.
+    With `waits`, a session waits up to `PATIENCE` seconds for a server that cannot be reached, unless it has already
+    been unreachable for that long. Otherwise ConnectionLost is raised at once.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class Readers:
         self._is_closed = is_closed
         self._waits = waits
         self._is_down = False
-        """True if the server was not there after `PATIENCE`, until it is there again."""
+        """True once the server was not reachable within `PATIENCE`, until it is reachable again."""
         self._sessions: list[Session] = []
         """The open sessions that no thread is using."""
         self._free = threading.BoundedSemaphore(limit)

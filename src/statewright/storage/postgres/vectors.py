@@ -5,12 +5,13 @@ is exact, but a hundred thousand vectors of 1536 numbers are 600 MB for each sea
 
 *The approach.* A store with an index keeps a second copy of its vectors in a table for each number of dimensions, in
 the type of the extension. The server returns the nearest items, and only their vectors are compared again in the
-process, so that scores and order are the same as everywhere: the server calculates with float32, and its distances
-differ in the last digits. Items whose score is too close to that of the farthest one returned might be out of order,
-so more are fetched before they are yielded.
+process, so that scores and order are the same as without the extension: the server calculates with float32, and its
+distances differ in the last digits. Items whose score is too close to that of the farthest one returned might be out of
+order, so more are fetched before they are yielded.
 
-*The tables.* `vectors` remains the truth, because not every process may use the extension. A row of it that was written
-without the extension is not `embedded`: it is compared in the process, until a store with the extension embeds it.
+*The tables.* `vectors` remains authoritative, because not every process may use the extension. Rows that were written
+without the extension are not `embedded`: they are compared in the process, until a store with the extension embeds
+them.
 
 *Approximate search.* An HNSW index answers without reading all vectors, and may miss some. It is created for
 `Index(method="hnsw")`. Such indexes have at most 2000 dimensions, and 4000 if their numbers are stored in half
@@ -40,11 +41,11 @@ MAX_HNSW_DIMS: Final = 2000
 MAX_HALF_DIMS: Final = 4000
 """The maximum number of dimensions of an HNSW index of float16 numbers."""
 _MARGIN: Final = 1e-5
-"""By how much a distance that the server has calculated may differ from the true one."""
+"""The maximum error of a distance that the server has calculated."""
 _HNSW_VERSION: Final = (0, 8)
 """The first version whose index scans continue until enough rows meet the other conditions of a search."""
 _NAMES: Final = re.compile("DIMS|TABLES|PGVECTOR")
-"""What the statements leave open."""
+"""Placeholders in the statements for parts that are not parameters."""
 _FIRST_COUNT: Final = 64
 _GROWTH: Final = 4
 logger = logging.getLogger(__name__)
@@ -97,7 +98,7 @@ class PgVectors:
     # -- tables
 
     def prepare(self) -> str | None:
-        """Create what is missing. Return the reason if the extension cannot be used. Raises StorageError."""
+        """Create missing tables and indexes. Return the reason if the extension cannot be used. Raises StorageError."""
         extension, tables, is_creatable = self._database.query(self._schemas)
         if extension is None:
             if not is_creatable:
@@ -172,8 +173,8 @@ class PgVectors:
     ) -> Iterator[tuple[int, float]]:
         """Yield the numbers of items with their similarities to a query, most similar first.
 
-        `bounds` and `pattern` select their namespaces. `others` are items that were compared in the process, and have
-        their place in the order.
+        `bounds` and `pattern` select their namespaces. `others` are items that were compared in the process, which
+        are merged into the order.
         """
         name = f"nearest_hnsw{self._suffix}" if self._has_hnsw else "nearest"
         parameters = {**bounds, "query": _text_of(query), "pattern": pattern}

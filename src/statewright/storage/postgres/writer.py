@@ -15,8 +15,8 @@ The ids of rows are random, because a failover to a server that lacks the newest
 A row is replaced after `MAX_TRANSACTIONS`: while a long transaction, such as a dump, keeps old versions of rows from
 being removed, an update has to pass those of its row.
 
-*Patience.* A session that was lost is replaced within `PATIENCE` seconds, if the server is there again by then. A
-server takes some seconds for a restart, and a lease a minute to expire.
+*Patience.* A session that was lost is replaced within `PATIENCE` seconds, if the server can be reached again by
+then. A restart of a server takes some seconds, and a lease expires after a minute.
 
 *Results.* If the response to a commit was lost, so are the results of statements that were sent with it. These are the
 numbers of new events and of deliveries, and sums of spending, which only save a look at the tables.
@@ -78,7 +78,7 @@ class SessionWriter:
         self._lost_pid: int | None = None
         """The server's process of a session that was lost, until it has been ended."""
         self._is_down = False
-        """True if the server was not there after `PATIENCE`, until it is there again."""
+        """True once the server was not reachable within `PATIENCE`, until it is reachable again."""
         self._id: int | None = None
         """The id of the row; None if there is none, or if it has ended."""
         self._previous_id: int | None = None

@@ -74,7 +74,7 @@ def _decrypt_webhook_events(connection: Connection, encryptor: Encryptor) -> Non
 
 
 def _add_queues(connection: Connection, encryptor: Encryptor) -> None:
-    """Add queues and priorities; what was called a queue is a sequence now."""
+    """Add queues and priorities; the former queues are called sequences now."""
     for name in (
         "rename_queue",
         "add_queue",

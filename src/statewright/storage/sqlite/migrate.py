@@ -45,7 +45,7 @@ def prepare(connection: sqlite3.Connection, path: Path, encryptor: Encryptor) ->
     """Create the tables of a new file, or migrate an older file.
 
     Raises NewerFormat if a newer version of Statewright has created or migrated the file, WrongEncryptionKey if
-    `encryptor` has another key than the file, and StorageUnavailable for a file of another program, which is not
+    the key of `encryptor` is not that of the file, and StorageUnavailable for a file of another program, which is not
     changed.
     """
     header = _read_header(connection)
@@ -60,7 +60,7 @@ def prepare(connection: sqlite3.Connection, path: Path, encryptor: Encryptor) ->
 
 
 class _Header(NamedTuple):
-    """What identifies a file: the id of the application, the format, and the names of the tables."""
+    """The identification of a file: the id of the application, the format, and the names of the tables."""
 
     application: int
     format: int

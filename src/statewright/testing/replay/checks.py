@@ -194,7 +194,7 @@ def is_same_field(recorded: Mapping[str, Any], current: Mapping[str, Any], name:
 
 
 def _simplified(value: Any) -> Any:
-    """Replace exceptions by their classes and messages, because tracebacks always differ."""
+    """Replace exceptions with their classes and messages, because tracebacks always differ."""
     if isinstance(value, NodeError):
         return ["NodeError", value.node, _simplified(value.error), value.input]
     if isinstance(value, BaseException):

@@ -11,8 +11,8 @@ computes most of a run again, and the result is compared with the recording. The
   recorded journal and number of attempts are not used; they are for people who read the file.
 - *A subgraph that is a node.* Computed: its run is replayed in the same way, once for each attempt, and its result is
   converted to writes.
-- *A graph that a node's function calls.* Computed if it is among `graphs`: its run is replayed. What the node made of
-  its result is read, with the writes of the node.
+- *A graph that a node's function calls.* Computed if it is among `graphs`: its run is replayed. The use that
+  the node made of its result is read, with the writes of the node.
 - *A superstep.* Computed: the frontier, deferred tasks and joins, and the state, with the current channels and
   reducers.
 - *The end.* Computed: the status, breakpoints, the recursion limit, and whether a budget is exceeded. Read: a request

@@ -269,7 +269,7 @@ class Operations(Generic[F]):
         return await aresolve(self._parts.ledger.find(Wait, where(run_id=_id_of(run))))
 
     async def _skip(self) -> datetime | None:
-        """Do what `skip_to_next_timer` does."""
+        """Implement `skip_to_next_timer`, for other operations too."""
         await self._parts.idle.settle()
         instant = await self._parts.idle.next_instant()
         if instant is not None:

@@ -188,10 +188,10 @@ def test_results_have_ids_and_usage() -> None:
     agent = Agent("a", model=ScriptedModel(["four"], repeat_last=True))
     network = Network("n", agents=[agent], router=lambda call_count: None if call_count == 3 else agent)
     ended = network.run("go")
-    assert len({one.id for one in ended.results}) == 3
+    assert len({result.id for result in ended.results}) == 3
     assert all(result.usage.output_tokens == 1 for result in ended.results)
     assert ended.usage.output_tokens == 3
-    assert len({message.id for one in ended.results for message in one.messages}) == 3
+    assert len({message.id for result in ended.results for message in result.messages}) == 3
 
 
 def test_the_history_is_not_saved_again_for_each_call_of_an_agent(tmp_path: Any) -> None:

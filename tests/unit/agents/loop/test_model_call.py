@@ -73,7 +73,7 @@ def test_the_log_contains_the_usage_but_no_text() -> None:
     message = Message("secret", role="assistant", tool_calls=(ToolCall("1", "dig"),))
     graph = app(ScriptedModel([ModelResponse(message, Usage(3, 4, 0.5), "m-1", "tools")]), name="Ann")
     graph.invoke({"messages": []}, thread_id="t")
-    (event,) = [one for one in graph.get_events(thread_id="t") if one.kind == "model_called"]
+    (event,) = [event for event in graph.get_events(thread_id="t") if event.kind == "model_called"]
     assert 0 < event.data.pop("seconds") < 60
     assert event.data == {
         "model": "m-1",
@@ -123,11 +123,11 @@ def read_stream(chat_model: Any, **options: Any) -> list[Any]:
 
 def test_chunks_have_the_id_of_the_saved_message() -> None:
     graph = app(StreamingModel(TextDelta("a "), TextDelta("b"), ResponseFinished(WHOLE)), name="Ann")
-    parts = [one for one, _ in graph.stream({"messages": []}, thread_id="t", stream_mode="messages")]
+    parts = [message for message, _ in graph.stream({"messages": []}, thread_id="t", stream_mode="messages")]
     (saved,) = graph.get_state(thread_id="t").values["messages"]
-    assert [one.text for one in parts][:2] == ["a ", "b"]
+    assert [message.text for message in parts][:2] == ["a ", "b"]
     assert {chunk.id for chunk in parts} == {saved.id}
-    assert {one.name for one in parts} == {"Ann"}
+    assert {message.name for message in parts} == {"Ann"}
     assert saved.text == "a b"
 
 

@@ -29,7 +29,7 @@ def test_tools_are_sent_with_their_schema() -> None:
     request = request_of(
         Agent("a", model=ScriptedModel(["x"]), tools=[work, tool(name="other", strict=True)(lambda: None)])
     )
-    assert [(one.name, one.description, one.strict) for one in request.tools] == [
+    assert [(tool.name, tool.description, tool.strict) for tool in request.tools] == [
         ("work", "Do it.", None),
         ("other", "", True),
     ]

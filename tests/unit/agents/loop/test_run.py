@@ -47,7 +47,7 @@ def test_agents_are_available_unless_enabled_returns_false() -> None:
         Agent("never", lifecycle=Lifecycle(enabled=lambda agent, network: agent.name in network.state.data)),
         Agent("falsy", lifecycle=Lifecycle(enabled=lambda: None)),
     ]
-    assert [one.name for one in run(*agents).available_agents] == ["always", "open"]
+    assert [agent.name for agent in run(*agents).available_agents] == ["always", "open"]
 
 
 def test_agents_are_scheduled_by_name_or_object() -> None:

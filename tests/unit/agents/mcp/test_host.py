@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from statewright.agents.mcp.host import Host, get_host
+from statewright.agents.mcp.host import McpHost, get_host
 from statewright.errors import ToolError
 
 
@@ -38,7 +38,7 @@ def test_cancelling_a_future_cancels_its_coroutine() -> None:
 
 
 def test_a_closed_host_refuses_calls_and_its_thread_has_ended() -> None:
-    host = Host()
+    host = McpHost()
     name = host.submit(thread_name).result(600)
     before = sum(thread.name == name for thread in threading.enumerate())
     host.close()

@@ -5,11 +5,11 @@ import weakref
 
 import pytest
 
-from statewright.agents.mcp.host import Host, Owner
+from statewright.agents.mcp.host import McpHost, Owner
 from statewright.errors import ToolError
 
 
-async def key_of(host: Host, key: object, *args: object) -> tuple[object, tuple[object, ...]]:
+async def key_of(host: McpHost, key: object, *args: object) -> tuple[object, tuple[object, ...]]:
     return key, args
 
 

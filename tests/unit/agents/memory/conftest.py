@@ -10,8 +10,8 @@ import pytest
 from statewright.agents.memory import MemoryContext, MemoryStrategy
 from statewright.messages import Message, ToolCall
 
-Talk = Callable[[str], list[Message]]
-Shown = Callable[..., str]
+ConversationOf = Callable[[str], list[Message]]
+SelectedWords = Callable[..., str]
 
 
 def _message(word: str) -> Message:
@@ -25,13 +25,13 @@ def _message(word: str) -> Message:
 
 
 @pytest.fixture
-def talk() -> Talk:
+def conversation_of() -> ConversationOf:
     """Return a function that creates messages: `s` system, `u` user, `a` assistant, `c1,2` calls, `r1` a result."""
     return lambda text: [_message(word) for word in text.split()]
 
 
 @pytest.fixture
-def shown() -> Shown:
+def selected_words() -> SelectedWords:
     """Return a function that returns the words of the messages that a strategy selects."""
 
     def select(strategy: MemoryStrategy, messages: Sequence[Message], **context: object) -> str:

@@ -26,17 +26,19 @@ def units_as_text(conversation: Any) -> str:
         ("", ""),
     ],
 )
-def test_calls_stay_with_their_results_and_unmatched_ones_are_omitted(talk: Any, words: str, units: str) -> None:
-    assert units_as_text(read_conversation(talk(words))) == units
+def test_calls_stay_with_their_results_and_unmatched_ones_are_omitted(
+    conversation_of: Any, words: str, units: str
+) -> None:
+    assert units_as_text(read_conversation(conversation_of(words))) == units
 
 
-def test_the_head_consists_of_the_first_system_messages(talk: Any) -> None:
-    conversation = read_conversation(talk("s1 s2 u1 s3"))
+def test_the_head_consists_of_the_first_system_messages(conversation_of: Any) -> None:
+    conversation = read_conversation(conversation_of("s1 s2 u1 s3"))
     assert [message.text for message in conversation.head] == ["s1", "s2"]
 
 
-def test_a_turn_begins_with_a_message_of_the_user(talk: Any) -> None:
-    assert read_conversation(talk("a0 u1 a1 c1 r1 u2 u3")).turns() == [
+def test_a_turn_begins_with_a_message_of_the_user(conversation_of: Any) -> None:
+    assert read_conversation(conversation_of("a0 u1 a1 c1 r1 u2 u3")).turns() == [
         range(1),
         range(1, 4),
         range(4, 5),
@@ -45,7 +47,7 @@ def test_a_turn_begins_with_a_message_of_the_user(talk: Any) -> None:
     assert read_conversation([]).turns() == []
 
 
-def test_the_last_user_unit_contains_the_last_user_message(talk: Any) -> None:
-    assert read_conversation(talk("u1 a1 u2 a2")).last_user_unit == 2
-    assert read_conversation(talk("c1 u1 r1 a1")).last_user_unit == 0
-    assert read_conversation(talk("a1")).last_user_unit is None
+def test_the_last_user_unit_contains_the_last_user_message(conversation_of: Any) -> None:
+    assert read_conversation(conversation_of("u1 a1 u2 a2")).last_user_unit == 2
+    assert read_conversation(conversation_of("c1 u1 r1 a1")).last_user_unit == 0
+    assert read_conversation(conversation_of("a1")).last_user_unit is None

@@ -20,20 +20,22 @@ from statewright.errors import InvalidConfig
         ("", 5, 0),
     ],
 )
-def test_the_recent_part_has_whole_turns_or_the_last_units(talk: Any, words: str, messages: int, start: int) -> None:
-    assert recent_start(read_conversation(talk(words)), Limits(messages=messages)) == start
+def test_the_recent_part_has_whole_turns_or_the_last_units(
+    conversation_of: Any, words: str, messages: int, start: int
+) -> None:
+    assert recent_start(read_conversation(conversation_of(words)), Limits(messages=messages)) == start
 
 
-def test_tokens_of_system_messages_count(talk: Any) -> None:
-    conversation = read_conversation(talk("s1 u1 a1 u2 a2"))
+def test_tokens_of_system_messages_count(conversation_of: Any) -> None:
+    conversation = read_conversation(conversation_of("s1 u1 a1 u2 a2"))
     assert recent_start(conversation, Limits(tokens=5)) == 0
     assert recent_start(conversation, Limits(tokens=4)) == 2
 
 
-def test_allow_checks_messages_and_tokens(talk: Any) -> None:
-    assert Limits(2, 3).allow(talk("u1 a1"), further_tokens=1)
-    assert not Limits(2, 3).allow(talk("u1 a1"), further_tokens=2)
-    assert not Limits(1).allow(talk("u1 a1"))
+def test_allow_checks_messages_and_tokens(conversation_of: Any) -> None:
+    assert Limits(2, 3).allow(conversation_of("u1 a1"), further_tokens=1)
+    assert not Limits(2, 3).allow(conversation_of("u1 a1"), further_tokens=2)
+    assert not Limits(1).allow(conversation_of("u1 a1"))
 
 
 def test_half_of_a_limit_is_at_least_one() -> None:

@@ -36,7 +36,7 @@ STRATEGIES: dict[str, Callable[[], MemoryStrategy]] = {
 
 texts = st.text("xyz ", max_size=8)
 calls = st.lists(st.sampled_from(IDS), min_size=1, max_size=3, unique=True).map(
-    lambda ids: tuple(ToolCall(identity, "tool", {}) for identity in ids)
+    lambda ids: tuple(ToolCall(call_id, "tool", {}) for call_id in ids)
 )
 message = st.one_of(
     st.builds(Message, texts, role=st.sampled_from(("user", "assistant", "system"))),
@@ -50,21 +50,21 @@ def exchanges(draw: st.DrawFn) -> list[Message]:
     """Draw a call and all its results, in any order."""
     tool_calls = draw(calls)
     order = draw(st.permutations([call.id for call in tool_calls]))
-    results = [Message(draw(texts), role="tool", tool_call_id=one) for one in order]
+    results = [Message(draw(texts), role="tool", tool_call_id=call_id) for call_id in order]
     return [Message(draw(texts), role="assistant", tool_calls=tool_calls), *results]
 
 
-conversations = st.lists(st.one_of(message.map(lambda one: [one]), exchanges()), max_size=14).map(
-    lambda parts: [Message(f"{n} {one.text}", **fields(one)) for n, one in enumerate(chain(*parts))]
+conversations = st.lists(st.one_of(message.map(lambda drawn: [drawn]), exchanges()), max_size=14).map(
+    lambda parts: [Message(f"{n} {message.text}", **fields(message)) for n, message in enumerate(chain(*parts))]
 )
 
 
-def fields(one: Message) -> dict[str, Any]:
-    return {"role": one.role, "tool_calls": one.tool_calls, "tool_call_id": one.tool_call_id}
+def fields(message: Message) -> dict[str, Any]:
+    return {"role": message.role, "tool_calls": message.tool_calls, "tool_call_id": message.tool_call_id}
 
 
-def position(one: Message) -> int:
-    return int(one.text.split(" ")[0])
+def position(message: Message) -> int:
+    return int(message.text.split(" ")[0])
 
 
 def selected(strategy: MemoryStrategy, messages: Sequence[Message]) -> list[Message]:
@@ -75,14 +75,14 @@ def check_calls_and_results(sent: Sequence[Message]) -> None:
     """Check that each result follows its call, and that each call has a result."""
     unanswered: dict[str, Message] = {}
     open_calls: dict[int, set[str]] = {}
-    for one in sent:
-        for call in one.tool_calls:
-            unanswered[call.id] = one
-        if one.tool_calls:
-            open_calls[id(one)] = {call.id for call in one.tool_calls}
-        if one.role == "tool":
-            assert one.tool_call_id in unanswered, f"the result {one.text!r} has no call"
-            open_calls[id(unanswered[one.tool_call_id])].discard(one.tool_call_id)
+    for message in sent:
+        for call in message.tool_calls:
+            unanswered[call.id] = message
+        if message.tool_calls:
+            open_calls[id(message)] = {call.id for call in message.tool_calls}
+        if message.role == "tool":
+            assert message.tool_call_id in unanswered, f"the result {message.text!r} has no call"
+            open_calls[id(unanswered[message.tool_call_id])].discard(message.tool_call_id)
     assert not any(open_calls.values()), "a call has no result"
 
 
@@ -91,11 +91,11 @@ def check_calls_and_results(sent: Sequence[Message]) -> None:
 @settings(max_examples=examples(80), deadline=None)
 def test_selected_messages_are_valid_and_in_order(name: str, messages: list[Message]) -> None:
     before = copy.deepcopy(messages)
-    sent = [one for one in selected(STRATEGIES[name](), messages) if not is_summary(one)]
+    sent = [message for message in selected(STRATEGIES[name](), messages) if not is_summary(message)]
     assert messages == before
     check_calls_and_results(sent)
-    assert [position(message) for message in sent] == sorted({position(one) for one in sent})
-    assert all(any(one is other for other in messages) for one in sent)
+    assert [position(message) for message in sent] == sorted({position(message) for message in sent})
+    assert all(any(message is other for other in messages) for message in sent)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -103,10 +103,10 @@ def test_selected_messages_are_valid_and_in_order(name: str, messages: list[Mess
 @settings(max_examples=examples(80), deadline=None)
 def test_first_system_messages_and_the_last_user_message_are_kept(name: str, messages: list[Message]) -> None:
     sent = selected(STRATEGIES[name](), messages)
-    head = next((n for n, one in enumerate(messages) if one.role != "system"), len(messages))
+    head = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
     assert sent[:head] == messages[:head]
     user_messages = [message for message in messages if message.role == "user"]
-    assert not user_messages or any(one is user_messages[-1] for one in sent)
+    assert not user_messages or any(message is user_messages[-1] for message in sent)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -135,6 +135,6 @@ def test_omitted_messages_are_summarized(kind: str, messages: list[Message]) -> 
     strategy = Buffer(4, summarize=model) if kind == "buffer" else Summarizing(model, keep=2, after=5)
     sent = selected(strategy, messages)
     summarized = "\n".join(request.messages[0].text for request in model.requests)
-    for one in selected(KeepAll(), messages):
-        assert any(one is other for other in sent) or one.text in summarized
+    for message in selected(KeepAll(), messages):
+        assert any(message is other for other in sent) or message.text in summarized
     assert any(map(is_summary, sent)) == bool(model.requests)

@@ -19,9 +19,9 @@ from statewright.errors import InvalidConfig
     ],
 )
 def test_whole_turns_are_sent_or_the_question_and_end_of_a_long_one(
-    talk: Any, shown: Any, messages: int, sent: str
+    conversation_of: Any, selected_words: Any, messages: int, sent: str
 ) -> None:
-    assert shown(SlidingWindow(messages), talk("s1 u1 a1 u2 a2 u3 c2 r2 c3,4 r3 r4")) == sent
+    assert selected_words(SlidingWindow(messages), conversation_of("s1 u1 a1 u2 a2 u3 c2 r2 c3,4 r3 r4")) == sent
 
 
 def test_a_window_of_zero_messages_is_refused() -> None:

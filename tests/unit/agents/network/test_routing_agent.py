@@ -136,7 +136,7 @@ def test_a_router_function_can_return_a_routing_agent() -> None:
     ann, bob = make_agent("Ann"), make_agent("Bob")
     network = Network("crew", agents=[ann, bob], router=lambda call_count: [ann, chooser, None][call_count])
     ended = network.run("go")
-    assert [one.agent_name for one in ended.results] == ["Ann", "Bob"]
+    assert [result.agent_name for result in ended.results] == ["Ann", "Bob"]
     assert (ended.call_count, ended.stop_reason) == (2, "completed")
     assert len(model.requests) == 1
 

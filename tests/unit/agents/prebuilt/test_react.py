@@ -187,7 +187,7 @@ def test_the_answer_reports_that_no_steps_are_left(limit: int, run: Runner) -> N
     messages = run(create_agent(model, [work]), recursion_limit=limit)
     assert messages[-1].text == "Sorry, I need more steps to process this request."
     answered = {message.tool_call_id for message in messages if message.role == "tool"}
-    assert {call.id for one in messages for call in one.tool_calls} <= answered
+    assert {call.id for message in messages for call in message.tool_calls} <= answered
 
 
 def test_a_busy_model_is_called_again(run: Runner) -> None:
@@ -213,7 +213,11 @@ def test_a_run_can_be_interrupted_before_the_tools(run: Runner) -> None:
 
 def test_tokens_and_tool_results_are_streamed() -> None:
     app = create_agent(ScriptedModel([work_calls(1), "one two"]), [work], name="Ann")
-    parts = [(one.name, one.text) for one, _ in app.stream({"messages": ["go"]}, stream_mode="messages") if one.text]
+    parts = [
+        (message.name, message.text)
+        for message, _ in app.stream({"messages": ["go"]}, stream_mode="messages")
+        if message.text
+    ]
     assert parts == [("work", "10"), ("Ann", "one"), ("Ann", " two")]
 
 

@@ -84,7 +84,7 @@ def test_an_invalid_answer_is_requested_again(form: Any, invalid: str) -> None:
     assert answer["city"] == "Rome" if isinstance(answer, dict) else answer.city == "Rome"
     correction = model.requests[-1].messages[-2:]
     # an empty answer is not sent back: providers refuse it
-    assert [one.role for one in correction] == (["assistant", "user"] if invalid else ["user", "user"])
+    assert [message.role for message in correction] == (["assistant", "user"] if invalid else ["user", "user"])
     if invalid:
         assert correction[0].text == invalid
     assert "does not have the requested form" in correction[1].text

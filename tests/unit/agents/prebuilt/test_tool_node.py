@@ -31,15 +31,15 @@ def answers(graph: Any, *calls: ToolCall, **options: Any) -> list[Message]:
     return messages[2:]
 
 
-def work_call(number: Any, identity: str = "1") -> ToolCall:
-    return ToolCall(identity, "work", {"number": number})
+def work_call(number: Any, call_id: str = "1") -> ToolCall:
+    return ToolCall(call_id, "work", {"number": number})
 
 
 def test_one_or_several_calls_are_answered_in_order() -> None:
     assert [message.text for message in answers(app(work), work_call(1))] == ["10"]
     several = answers(app(work), *(work_call(number, f"c{number}") for number in range(30)))
-    assert [one.text for one in several] == [str(number * 10) for number in range(30)]
-    assert [one.tool_call_id for one in several] == [f"c{number}" for number in range(30)]
+    assert [answer.text for answer in several] == [str(number * 10) for number in range(30)]
+    assert [answer.tool_call_id for answer in several] == [f"c{number}" for number in range(30)]
 
 
 def test_a_state_without_tool_calls_is_unchanged() -> None:
@@ -219,9 +219,9 @@ def test_an_approval_pauses_only_its_own_call() -> None:
     calls = (ToolCall("1", "send", {"to": "all"}), ToolCall("2", "look"), ToolCall("3", "ask"))
     message = Message("", role="assistant", tool_calls=calls)
     waiting = graph.invoke({"messages": [message]}, thread_id="t")["__interrupt__"]
-    answers = {one.id: "like this" if one.value == "how?" else True for one in waiting}
+    answers = {question.id: "like this" if question.value == "how?" else True for question in waiting}
     messages = graph.invoke(Command(resume=answers), thread_id="t")["messages"]
-    assert [one.text for one in messages[1:]] == ["sent to all", "seen", "like this"]
+    assert [message.text for message in messages[1:]] == ["sent to all", "seen", "like this"]
     assert done == {"all": 1, "look": 1}
 
 

@@ -58,7 +58,7 @@ def test_different_results_have_different_checksums() -> None:
         replace(RESULT, messages=MESSAGES[1:]),
         replace(RESULT, created_at=AT + timedelta(microseconds=1)),
     ]
-    assert len({one.checksum for one in [RESULT, *others]}) == 4
+    assert len({result.checksum for result in [RESULT, *others]}) == 4
 
 
 def test_a_result_survives_a_round_trip_through_json() -> None:

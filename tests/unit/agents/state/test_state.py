@@ -60,8 +60,8 @@ EDITS = [Edit("a.py", date(2026, 1, 2))]
 def test_turns_include_the_user_and_results_do_not() -> None:
     state: State[Any] = State(results=[user_turn(Message("hi")), result("a", "x"), result("b", "y")])
     assert [turn.agent_name for turn in state.turns] == ["user", "a", "b"]
-    assert [one.agent_name for one in state.results] == ["a", "b"]
-    assert [one.agent_name for one in state.results_from(1)] == ["b"]
+    assert [result.agent_name for result in state.results] == ["a", "b"]
+    assert [result.agent_name for result in state.results_from(1)] == ["b"]
     assert state.results_from(5) == []
 
 
@@ -76,16 +76,16 @@ def test_lists_of_a_state_are_copies() -> None:
 def test_results_are_added_and_replaced() -> None:
     state: State[Any] = State()
     state.append_result(result("a", "x"))
-    assert [one.text for one in state.results] == ["x"]
+    assert [result.text for result in state.results] == ["x"]
     state.set_results(iter([result("b", "y")]))
-    assert [one.text for one in state.results] == ["y"]
+    assert [result.text for result in state.results] == ["y"]
 
 
 def test_the_history_contains_messages_and_then_results() -> None:
     state: State[Any] = State(messages=["seed"], results=[user_turn(Message("hi")), result("a", "x")])
-    assert [one.text for one in state.format_history()] == ["seed", "hi", "x"]
+    assert [message.text for message in state.format_history()] == ["seed", "hi", "x"]
     formatted = state.format_history(lambda one: [Message(f"{one.agent_name}: {one.text}".upper())])
-    assert [one.text for one in formatted] == ["seed", "USER: HI", "A: X"]
+    assert [message.text for message in formatted] == ["seed", "USER: HI", "A: X"]
 
 
 def test_messages_can_have_any_form() -> None:
@@ -202,4 +202,4 @@ def test_a_conversation_can_continue_from_its_json() -> None:
     second = network.run("and now?", state=restored)
     assert [message.text for message in model.requests[1].messages] == ["hello", "one", "and now?"]
     assert [result.text for result in second.results] == ["one", "two"]
-    assert [one.text for one in restored.results] == ["one"]
+    assert [result.text for result in restored.results] == ["one"]

@@ -53,7 +53,8 @@ def function_with_awaitable() -> Any:
 
 
 FORMS: dict[str, Callable[..., Any]] = {
-    one.__name__: one for one in (numbers, mapped, nested_iterator, coroutine_with_iterator, function_with_awaitable)
+    function.__name__: function
+    for function in (numbers, mapped, nested_iterator, coroutine_with_iterator, function_with_awaitable)
 }
 
 

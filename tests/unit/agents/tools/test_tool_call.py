@@ -88,8 +88,8 @@ def test_errors_of_a_tool_are_reported_to_the_model(error: Exception, text: str)
     async def fail_later() -> None:
         raise error
 
-    for one in (fail, fail_later):
-        message = answer_of(one)
+    for function in (fail, fail_later):
+        message = answer_of(function)
         assert (message.text, is_error(message)) == (text, True)
 
 
@@ -188,8 +188,8 @@ def test_a_tool_that_times_out_is_abandoned() -> None:
         """Wait."""
         await asyncio.sleep(30)
 
-    for one in (plain, coroutine):
-        message = answer_of(one)
+    for function in (plain, coroutine):
+        message = answer_of(function)
         assert is_error(message)
         assert message.text.endswith("took longer than 0.05 seconds and was abandoned.")
     released.set()

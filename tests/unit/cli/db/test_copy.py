@@ -118,6 +118,6 @@ def test_a_failed_copy_can_be_repeated(statewright: Command, source: str, target
             wrong, right = "CREATE RULE wrong AS ON INSERT TO items DO INSTEAD NOTHING", "DROP RULE wrong ON items"
         database.write(lambda connection: connection.execute(wrong))
         failed = statewright("db", "copy", source, target)
-        assert (failed.code, "table items: 1 rows were written, and 0 are there" in failed.err) == (1, True)
+        assert (failed.code, "table items: 1 rows were written, and 0 were read back" in failed.err) == (1, True)
         database.write(lambda connection: connection.execute(right))
     assert statewright("db", "copy", source, target).code == 0

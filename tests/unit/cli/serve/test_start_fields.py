@@ -1,4 +1,4 @@
-"""What a server or a worker logs when it starts."""
+"""The fields that a server or a worker logs when it starts."""
 
 from __future__ import annotations
 

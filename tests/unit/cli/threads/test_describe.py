@@ -60,9 +60,9 @@ def test_the_status_of_a_head(head: SavedCheckpoint, lease: Lease | None, status
 
 
 def test_due_nodes_are_unique_and_not_completed() -> None:
-    landed = {A.id: TaskResult(A, {}, ())}
+    results = {A.id: TaskResult(A, {}, ())}
     more = (Task("b", 1, "o", 2), Task("b", 2, "o", 3))
-    assert due_nodes(saved((A, B, *more), (DeferredTask(Task("c", NO_ARG, "o", 4)),), completed=landed)) == ["b", "c"]
+    assert due_nodes(saved((A, B, *more), (DeferredTask(Task("c", NO_ARG, "o", 4)),), completed=results)) == ["b", "c"]
 
 
 def test_records_have_everything_but_the_values() -> None:

@@ -66,7 +66,7 @@ def test_records_keep_the_order_of_requests_and_need_an_answer(tmp_path: Path) -
     assert [record.request for record in Cassette(cassette.path).records] == [request("a"), request("c")]
 
 
-def test_start_anew_discards_only_the_records_of_the_file(tmp_path: Path) -> None:
+def test_a_fresh_start_discards_only_the_records_of_the_file(tmp_path: Path) -> None:
     cassette = write_cassette(tmp_path / "c.json", ("a", "1"))
     cassette.load()
     cassette.begin(request("b")).response = answer("2")

@@ -128,8 +128,8 @@ def test_an_update_replaces_the_task_of_its_node_by_its_successors(
 
     assert due(saver) == expected
     assert head(saver).checkpoint.values["x"] == 2
-    kept = set(expected) & set(before) - {"b"}
-    assert {node: after[node] for node in kept} == {node: before[node] for node in kept}
+    unchanged = set(expected) & set(before) - {"b"}
+    assert {node: after[node] for node in unchanged} == {node: before[node] for node in unchanged}
 
 
 def test_saved_results_are_applied_with_the_update_of_the_last_task(

@@ -91,9 +91,9 @@ def test_revoking_a_key_again_keeps_the_first_time(ledger: Ledger, now: datetime
 
 def test_records_of_other_workspaces_are_not_found(ledger: Ledger, now: datetime) -> None:
     record, key = create(ledger, now, workspace="other")
-    for identity in (record.id, "key_none"):
-        with pytest.raises(NotFound, match=identity):
-            asyncio.run(revoke_key(ledger, "default", identity, now))
+    for key_id in (record.id, "key_none"):
+        with pytest.raises(NotFound, match=key_id):
+            asyncio.run(revoke_key(ledger, "default", key_id, now))
     assert find(ledger, key, now) == record
 
 

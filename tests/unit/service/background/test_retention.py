@@ -117,10 +117,10 @@ def test_a_run_is_deleted_with_all_its_records(bench: RetentionBench) -> None:
 def test_workspaces_without_a_retention_keep_everything(bench: RetentionBench) -> None:
     bench.add_workspace("keeper", None)
     bench.add_workspace("year", 365)
-    kept = [bench.add_run(300, workspace_id="keeper"), bench.add_run(300, workspace_id="year")]
+    kept_runs = [bench.add_run(300, workspace_id="keeper"), bench.add_run(300, workspace_id="year")]
     deleted = bench.add_run(300)
     bench.sweep()
-    assert [bench.has_run(run) for run in [*kept, deleted]] == [True, True, False]
+    assert [bench.has_run(run) for run in [*kept_runs, deleted]] == [True, True, False]
 
 
 def test_a_thread_used_by_another_run_is_kept(bench: RetentionBench) -> None:
@@ -179,15 +179,15 @@ def test_a_child_is_deleted_after_its_parent(bench: RetentionBench, status: RunS
 def test_kept_runs_do_not_delay_others(bench: RetentionBench) -> None:
     parent = bench.add_run(1, RunStatus.WAITING)
     long_ago = bench.now - 100 * DAY
-    kept = [
+    kept_runs = [
         bench.new_run(status=RunStatus.COMPLETED, completed_at=long_ago, parent_id=parent.id)
         for _ in range(2 * BATCH_SIZE + 5)
     ]
-    bench.write(*map(Insert, kept))
+    bench.write(*map(Insert, kept_runs))
     runs = [bench.add_run(20) for _ in range(3)]
     bench.sweep()
     assert not any(bench.has_run(run) for run in runs)
-    assert bench.count(Run) == len(kept) + 1
+    assert bench.count(Run) == len(kept_runs) + 1
 
 
 def test_old_events_and_deliveries_are_deleted(bench: RetentionBench) -> None:

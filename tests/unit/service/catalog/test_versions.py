@@ -74,7 +74,7 @@ async def test_either_a_graph_or_a_definition_is_required(
 
 async def test_lookups_from_a_worker_thread_find_the_same_version(ledger: Ledger, now: datetime) -> None:
     result, _ = await versions(ledger, now)
-    found = await asyncio.to_thread(lambda: drive(result.find_newest("w", "flow")))
-    assert found.id == "def_new"
+    definition = await asyncio.to_thread(lambda: drive(result.find_newest("w", "flow")))
+    assert definition.id == "def_new"
     with pytest.raises(NotFound):
         await asyncio.to_thread(lambda: drive(result.find_by_id("w", "nothing")))

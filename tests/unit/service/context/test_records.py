@@ -34,9 +34,9 @@ async def add_runs(ledger: Ledger, new_run: Callable[..., Run], now: datetime) -
 async def test_a_record_of_another_workspace_is_not_found(ledger: Ledger, new_run: Any, now: datetime) -> None:
     records = await add_runs(ledger, new_run, now)
     assert (await records.run("default", "run_1")).id == "run_1"
-    for workspace, identity in (("other", "run_1"), ("default", "run_9"), ("", "run_1")):
-        with pytest.raises(NotFound, match=identity):
-            await records.run(workspace, identity)
+    for workspace, run_id in (("other", "run_1"), ("default", "run_9"), ("", "run_1")):
+        with pytest.raises(NotFound, match=run_id):
+            await records.run(workspace, run_id)
 
 
 async def test_pages_are_ordered_newest_first(ledger: Ledger, new_run: Any, now: datetime) -> None:

@@ -43,8 +43,8 @@ async def events(context: ServiceContext) -> EventOperations:
 
 def wait(run: Run, name: str, context: ServiceContext, number: int) -> Wait:
     fields: Any = {"workspace_id": run.workspace_id, "step_id": "s", "step_name": "s", "created_at": context.now()}
-    identity = f"{run.id}/{number}"
-    return Wait(id=identity, interrupt_id=identity, run_id=run.id, kind="event", event=name, **fields)
+    wait_id = f"{run.id}/{number}"
+    return Wait(id=wait_id, interrupt_id=wait_id, run_id=run.id, kind="event", event=name, **fields)
 
 
 def trigger(context: ServiceContext, record_id: str = "trg_1", graph: str = "report", **more: Any) -> Trigger:

@@ -267,7 +267,7 @@ def test_a_source_that_is_served_is_refused(opened: Open, kind: str) -> None:
     worker = full_record(Worker, "worker-1")
     worker.until = datetime.now(UTC) + HOUR
     write(ledger_of(source), Insert(worker))
-    with pytest.raises(StorageLocked, match="a server works on it"):
+    with pytest.raises(StorageLocked, match="a server is using it"):
         copy_database(source, target)
 
 
@@ -329,7 +329,7 @@ def test_a_target_that_loses_rows_is_detected(opened: Open, kind: str) -> None:
     store_of(target)
     for sql in LOSS[kind]:
         target.write(lambda connection, sql=sql: connection.execute(sql))
-    with pytest.raises(DamagedDatabase, match="table items: 1 rows were written, and 0 are there"):
+    with pytest.raises(DamagedDatabase, match="table items: 1 rows were written, and 0 were read back"):
         copy_database(source, target)
 
 

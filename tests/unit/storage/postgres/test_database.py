@@ -93,7 +93,7 @@ def test_after_its_schema_was_removed_a_database_uses_no_tables_of_the_schema_pu
         head = resolve(saver.commit(commit_after(None)))
         execute(url, "SET client_min_messages TO warning", "DROP SCHEMA removed CASCADE")
         for action in (lambda: saver.commit(commit_after(head)), lambda: saver.load("thread"), saver.threads):
-            with pytest.raises(StorageUnavailable, match="The schema was removed while it was open"):
+            with pytest.raises(StorageUnavailable, match="The schema was dropped while it was open"):
                 resolve(action())
         assert list(resolve(PostgresSaver(public).threads())) == []
 
@@ -244,7 +244,7 @@ def test_a_read_whose_session_ends_is_done_again() -> None:
     assert len(set(attempts)) == 2
 
 
-def test_two_processes_never_share_the_row_that_tells_what_was_committed() -> None:
+def test_two_processes_never_share_the_row_that_records_commits() -> None:
     url = new_schema_url("failed_over")
     insert = "INSERT INTO events (place, body) SELECT coalesce(max(place), 0) + 1, '' FROM events"
     with PostgresDatabase(url) as database, PostgresDatabase(url) as other:

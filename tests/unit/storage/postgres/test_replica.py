@@ -111,7 +111,7 @@ async def _count(ledger: Any) -> int:
     return await aresolve(ledger.count(Run))
 
 
-def test_what_the_replica_does_not_have_yet_is_read_on_the_primary(
+def test_rows_that_the_replica_does_not_have_yet_are_read_on_the_primary(
     database: PostgresDatabase, primary: Server, standby: Server
 ) -> None:
     saver = PostgresSaver(database)

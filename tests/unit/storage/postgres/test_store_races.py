@@ -81,7 +81,7 @@ def test_two_puts_of_an_item_leave_one_vector(
     assert item is not None
     assert item.value == {"text": "second"}
     assert counts(first) == [1, 1, 1]
-    assert [found.key for found in store.search(NAMESPACE, query="second")] == ["k"]
+    assert [item.key for item in store.search(NAMESPACE, query="second")] == ["k"]
     store.delete(NAMESPACE, "k")
     assert counts(first) == [0, 0, 0]
 
@@ -141,6 +141,6 @@ def test_a_batch_that_writes_leaves_out_items_that_are_updated_while_it_searches
 
     monkeypatch.setattr(Items, "_row", find_after_update)
     put = PutOp(namespace=("others",), key="k", value={"text": "x"})
-    _, found = store.batch([put, SearchOp(prefix=NAMESPACE)])
-    assert [item.key for item in found] == ["b", "a"]
+    _, items = store.batch([put, SearchOp(prefix=NAMESPACE)])
+    assert [item.key for item in items] == ["b", "a"]
     assert other.get(("others",), "k") is not None

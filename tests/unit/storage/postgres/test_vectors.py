@@ -97,8 +97,8 @@ def test_an_hnsw_index_is_used_and_finds_the_nearest_item_of_a_namespace(dims: i
         fill(store, count=40)
         store.put(("alone",), "k", {"text": "alone"})
         table = f"{database.schema}.embeddings_{dims}_hnsw"
-        found = store.search(("alone",), query="text 1")
-        assert [item.key for item in found] == ["k"]
+        items = store.search(("alone",), query="text 1")
+        assert [item.key for item in items] == ["k"]
         assert store.search(("users",), query="text 3")[0].score == 1
     sql = f"SELECT pg_stat_get_numscans('{table}'::regclass)"
     assert execute(first._conninfo.text, "SELECT pg_stat_force_next_flush()", sql)[0][0] > 0

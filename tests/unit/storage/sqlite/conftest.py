@@ -69,7 +69,7 @@ class Scribe:
         Its id is its number in hexadecimal digits, or `name`; its log has `logs` entries.
         """
         number = next(self._numbers)
-        identity = more.pop("name", f"{number:032x}")
+        checkpoint_id = more.pop("name", f"{number:032x}")
         logs = more.pop("logs", 0)
         expected = self.heads.get(line)
         parent = expected if after is ... else after
@@ -83,7 +83,7 @@ class Scribe:
             branch_key=line,
             expected=expected,
             parent_id=parent,
-            checkpoint=Checkpoint(identity, step, values, (Task("node", NO_ARG, identity, 0),)),
+            checkpoint=Checkpoint(checkpoint_id, step, values, (Task("node", NO_ARG, checkpoint_id, 0),)),
             deltas=deltas,
             source=source,
             run_id=run,
@@ -97,9 +97,9 @@ class Scribe:
         return Log(run, at, tuple(("task_finished", step, "node", None, index) for index in range(count)))
 
     def save(self, commit: Commit, *also: Any) -> CheckpointId:
-        identity: CheckpointId = self.database.write(self.writer.commit_job(commit, also))
-        self.heads[commit.branch_key] = identity
-        self.written[identity] = SavedCheckpoint(
+        checkpoint_id: CheckpointId = self.database.write(self.writer.commit_job(commit, also))
+        self.heads[commit.branch_key] = checkpoint_id
+        self.written[checkpoint_id] = SavedCheckpoint(
             branch_key=commit.branch_key,
             parent_id=commit.parent_id,
             checkpoint=commit.checkpoint,
@@ -109,7 +109,7 @@ class Scribe:
             metadata=commit.metadata,
             pending=commit.pending or Pending(),
         )
-        return identity
+        return checkpoint_id
 
     def add(self, deltas: Mapping[str, Any] | None, **more: Any) -> CheckpointId:
         return self.save(self.commit(deltas, **more))
@@ -120,16 +120,16 @@ class Scribe:
 
     def note(
         self,
-        identity: str,
+        checkpoint_id: str,
         pending: Pending,
         *,
         line: BranchKey = LINE,
         hold: LeaseRequest | None = None,
         log: Log | None = None,
     ) -> None:
-        self.database.write(self.writer.results_job(line, CheckpointId(identity), pending, hold, log))
-        if identity in self.written:
-            saved = self.written[CheckpointId(identity)]
+        self.database.write(self.writer.results_job(line, CheckpointId(checkpoint_id), pending, hold, log))
+        if checkpoint_id in self.written:
+            saved = self.written[CheckpointId(checkpoint_id)]
             self.written[saved.id] = replace(saved, pending=saved.pending.merged(pending))
 
     def compact(self, line: BranchKey = LINE) -> int:
@@ -188,26 +188,26 @@ class Scribe:
         with self.database.read() as connection:
             return function(HistoryReader(connection, self.database))
 
-    def place(self, identity: str) -> int | None:
+    def row_id(self, checkpoint_id: str) -> int | None:
         """Return the row id of a checkpoint in any line; None if it does not exist."""
         with self.database.read() as connection:
             lines = [number for (number,) in connection.execute("SELECT id FROM lines")]
             reader = HistoryReader(connection, self.database)
-            row_ids = [reader.find_checkpoint(number, identity) for number in lines]
+            row_ids = [reader.find_checkpoint(number, checkpoint_id) for number in lines]
         matches = [row_id for row_id in row_ids if row_id is not None]
         assert len(matches) <= 1
         return matches[0] if matches else None
 
-    def loaded(self, identity: str) -> SavedCheckpoint:
-        place = self.place(identity)
-        assert place is not None
-        branch = self.written[CheckpointId(identity)].branch_key
-        return self.read(lambda reader: reader.checkpoint_at(place, branch))
+    def loaded(self, checkpoint_id: str) -> SavedCheckpoint:
+        row_id = self.row_id(checkpoint_id)
+        assert row_id is not None
+        branch = self.written[CheckpointId(checkpoint_id)].branch_key
+        return self.read(lambda reader: reader.checkpoint_at(row_id, branch))
 
     def check(self) -> None:
         """Check that each written checkpoint is read as it was written."""
-        for identity, written in self.written.items():
-            assert self.loaded(identity) == written
+        for checkpoint_id, written in self.written.items():
+            assert self.loaded(checkpoint_id) == written
 
     def events(self, run: str = "run", thread: int = 1, after: int = 0) -> list[tuple[int, Log]]:
         """Return the entries that were written to the log of a run, with the number of the first event of each."""

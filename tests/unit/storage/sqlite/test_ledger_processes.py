@@ -87,7 +87,7 @@ def test_each_run_is_claimed_by_one_of_several_processes(tmp_path: Path) -> None
         assert exit_codes([start(claim_from, path, name) for name in range(PROCESSES)]) == [0] * PROCESSES
         runs: Any = ledger.find(Run)
         assert [(record.last_event, record.version, record.due_at) for record in runs] == [(1, 3, None)] * 120
-        assert None not in {one.worker_id for one in runs}
+        assert None not in {run.worker_id for run in runs}
 
 
 # -- killed

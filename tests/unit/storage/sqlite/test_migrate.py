@@ -198,7 +198,7 @@ def test_a_location_that_cannot_contain_a_file_is_refused(tmp_path: Path, locati
         SqliteDatabase(tmp_path / location)
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="only Linux has a folder that nobody may write to")
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="only Linux has a folder that cannot be written to")
 def test_a_folder_that_cannot_be_written_to_is_refused() -> None:
     with pytest.raises(StorageUnavailable, match="unable to open"):
         SqliteDatabase("/proc/runs.db")
@@ -247,7 +247,7 @@ def test_a_file_of_another_program_is_refused_and_not_changed(
     with pytest.raises(StorageUnavailable, match=f"belongs to another program.*{message}.*Nothing was changed"):
         SqliteDatabase(path)
     assert path.read_bytes() == content
-    assert [one.name for one in path.parent.iterdir()] == ["runs.db"]
+    assert [file.name for file in path.parent.iterdir()] == ["runs.db"]
 
 
 @pytest.mark.parametrize(

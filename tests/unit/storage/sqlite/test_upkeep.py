@@ -81,9 +81,16 @@ def test_a_paged_history_equals_an_unpaged_one(saver: Any, monkeypatch: pytest.M
         for page in (1, 7, 64):
             monkeypatch.setattr(thread_methods, "HISTORY_PAGE", page)
             paged: list[Any] = []
-            for one in app.get_state_history(thread_id="a", branch=branch):
-                paged.append((one.config, {**one.values, "log": [*one.values["log"]]}, one.next, one.metadata))
-            assert paged == [(one.config, one.values, one.next, one.metadata) for one in whole]
+            for snapshot in app.get_state_history(thread_id="a", branch=branch):
+                paged.append(
+                    (
+                        snapshot.config,
+                        {**snapshot.values, "log": [*snapshot.values["log"]]},
+                        snapshot.next,
+                        snapshot.metadata,
+                    )
+                )
+            assert paged == [(snapshot.config, snapshot.values, snapshot.next, snapshot.metadata) for snapshot in whole]
         monkeypatch.undo()
 
 

@@ -1,4 +1,4 @@
-"""Reading from the ledger how much work there is for a fleet."""
+"""The demand for workers of a fleet, read from the ledger."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def read_demand(
 ) -> Demand:
     """Return the demand for workers that serve some queues, or all (None).
 
-    `worker_ids` are the ids of the fleet's workers that are at work. Runs beyond the `max_running` of their queue are
+    `worker_ids` are the ids of the fleet's running workers. Runs beyond the `max_running` of their queue are
     left out, since no worker could claim them.
     """
 
@@ -46,7 +46,7 @@ async def read_demand(
 
 
 def _claimable(report: QueueReport) -> int:
-    """Return how many of the due runs of a queue its limit of concurrent runs leaves to claim."""
+    """Return the number of due runs of a queue that can be claimed within its limit of concurrent runs."""
     if report.max_running is None:
         return report.depth
     return max(0, min(report.depth, report.max_running - report.claimed))

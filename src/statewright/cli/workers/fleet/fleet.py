@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class MemberState(Enum):
-    """How far a worker of a fleet has come."""
+    """The stages of life of a worker of a fleet."""
 
     PENDING = "pending"
     """It was asked for, and waits for its resources."""

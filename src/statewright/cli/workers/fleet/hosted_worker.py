@@ -71,8 +71,8 @@ class HostedWorker:
             return f"{message} (on host {socket.gethostname()})"
         return None
 
-    def begin(self, place: Mapping[str, Any]) -> str:
-        """Begin to advance runs, and return the id of the worker in the ledger. `place` is logged."""
+    def begin(self, location: Mapping[str, Any]) -> str:
+        """Begin to advance runs, and return the id of the worker in the ledger. `location` is logged."""
         assert self._service is not None
         assert self._catalog is not None
         self._runner.run(self._service.start_working())
@@ -82,7 +82,7 @@ class HostedWorker:
             "worker": worker.id,
             **start_fields(self._spec.location, self._catalog, self._spec.settings),
             "capacity": self._spec.settings.capacity,
-            **place,
+            **location,
         }
         logger.info("The worker has started.", extra=fields)
         return worker.id

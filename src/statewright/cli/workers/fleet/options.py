@@ -1,4 +1,4 @@
-"""The options of `statewright worker --ray`: the cluster, the size of the fleet, and what each worker needs."""
+"""The options of `statewright worker --ray`: the cluster, the size of the fleet, and the resources of each worker."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _OWN_OPTIONS: Final = {"cpu": "--num-cpus", "gpu": "--num-gpus"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """What Ray reserves for each worker."""
+    """The resources that Ray reserves for each worker."""
 
     num_cpus: float = 1.0
     num_gpus: float = 0.0
     memory: float | None = None
-    """Bytes."""
+    """In bytes."""
     resources: Mapping[str, float]
     """Custom resources of the cluster."""
 
@@ -91,7 +91,9 @@ class FleetOptions:
     idle: Annotated[
         float | None,
         typer.Option(
-            "--idle", metavar="SECONDS", help="With --ray: end workers that were not needed for so long. Default: 60."
+            "--idle",
+            metavar="SECONDS",
+            help="With --ray: end workers that have not been needed for this long. Default: 60.",
         ),
     ] = None
     project_path: Annotated[
@@ -113,20 +115,20 @@ class FleetOptions:
 
     def check_unused(self) -> None:
         """Raise UsageError if an option was given that has no meaning without `--ray`."""
-        given = [f"--{field.name.replace('_', '-')}" for field in fields(self) if getattr(self, field.name) is not None]
-        if given:
+        flags = [f"--{field.name.replace('_', '-')}" for field in fields(self) if getattr(self, field.name) is not None]
+        if flags:
             raise UsageError(
-                f"{', '.join(given)}: only a fleet has {'this option' if len(given) == 1 else 'these options'}. Add "
-                f"--ray ADDRESS, or remove {'it' if len(given) == 1 else 'them'}."
+                f"{', '.join(flags)}: only a fleet has {'this option' if len(flags) == 1 else 'these options'}. Add "
+                f"--ray ADDRESS, or remove {'it' if len(flags) == 1 else 'them'}."
             )
 
     def scaling_policy(self, capacity: int) -> ScalingPolicy:
         """Return the limits of the fleet. Raises UsageError."""
         minimum = 1 if self.min is None else self.min
         if self.max is None:
-            raise UsageError("--ray needs --max N, the greatest number of workers.")
+            raise UsageError("--ray needs --max N, the maximum number of workers.")
         if minimum > self.max:
-            raise UsageError(f"--min is {minimum}, which is more than --max {self.max}. Exchange or change them.")
+            raise UsageError(f"--min is {minimum}, which is more than --max {self.max}. Swap or change them.")
         defaults = ScalingPolicy(min=minimum, max=self.max, capacity=capacity)
         return ScalingPolicy(
             min=minimum,
@@ -137,7 +139,7 @@ class FleetOptions:
         )
 
     def placement(self) -> Placement:
-        """Return what each worker needs. Raises UsageError."""
+        """Return the resources of each worker. Raises UsageError."""
         amounts = read_amounts(self.resources or ())
         return Placement(
             num_cpus=1.0 if self.num_cpus is None else self.num_cpus,
@@ -156,8 +158,8 @@ class FleetOptions:
         environment = cast("dict[str, Any]", value)
         if "working_dir" in environment:
             raise UsageError(
-                "--runtime-env has working_dir, but that is the folder of the project. To use one that the nodes have, "
-                "pass --project-path PATH."
+                "--runtime-env sets working_dir, which is always the folder of the project. To use a folder that the "
+                "nodes already have, pass --project-path PATH."
             )
         return environment
 

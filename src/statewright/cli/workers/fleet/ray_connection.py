@@ -1,6 +1,6 @@
 """The connection of a supervisor to a Ray cluster, and the errors if it cannot be made.
 
-Ray tries for minutes to reach a cluster that is not there, and writes about it in its own words. So the port is tried
+Ray tries for minutes to reach a cluster that is down, and writes about it in its own words. So the port is tried
 first, and the whole connection has a time limit. Ray offers none, and its calls cannot be interrupted, hence the
 thread, which is left behind.
 """

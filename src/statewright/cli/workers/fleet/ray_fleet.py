@@ -106,7 +106,7 @@ class RayFleet:
 def _reason_of(error: Exception) -> str:
     """Return why an actor was lost, in one line: Ray describes that in several."""
     lines = [line.strip() for line in str(error).splitlines()]
-    known = [line for line in lines if line.startswith(("The actor is dead", "The actor died", "Failed to"))]
+    reasons = [line for line in lines if line.startswith(("The actor is dead", "The actor died", "Failed to"))]
     # The end of a traceback from the actor is its error.
-    text = known[-1] if known else next((line for line in reversed(lines) if line), type(error).__name__)
+    text = reasons[-1] if reasons else next((line for line in reversed(lines) if line), type(error).__name__)
     return f"{type(error).__name__}: {text}"[:_MAX_REASON]

@@ -15,7 +15,7 @@ from statewright.clock import backoff
 FIRST_DELAY: Final = 1.0
 LONGEST_DELAY: Final = 60.0
 CALM_SECONDS: Final = 2 * LONGEST_DELAY
-"""Seconds without a loss after which the delay begins anew."""
+"""Seconds without a loss after which the delay is reset."""
 
 
 class RestartBackoff:

@@ -1,4 +1,4 @@
-"""How many workers a fleet should have: a pure function of the queue, the fleet and the time.
+"""The size that a fleet should have: a pure function of the queue, the fleet and the time.
 
 *The problem.* Neither number of a queue says by itself that workers are missing. Its depth is large for a moment
 whenever many runs start at once, and one worker may be done with them in a second. The age of its oldest run grows
@@ -6,7 +6,7 @@ without end if a limit of the queue, a workspace or a key holds the run back, wh
 needs seconds to start a worker, or minutes if a machine has to be added, during which the queue keeps growing.
 
 *The approach.* The fleet grows if runs have been due for too long, and its workers are busy: idle workers prove that
-the runs wait for something else. It at most doubles, measured by the workers that are at work, so workers that Ray
+the runs wait for something else. It at most doubles, measured by the running workers, so workers that Ray
 cannot place are counted, and never multiplied. Then it waits for a moment, so that the new workers claim what is due
 before it is measured again. It shrinks if one worker less would still leave half of the places free, and only if that
 was so without interruption for `idle` seconds. If the fleet has to grow again soon after it has shrunk, the load is a
@@ -87,7 +87,7 @@ class SizePlan:
 def plan_size(policy: ScalingPolicy, demand: Demand, working: int, plan: SizePlan, now: float) -> SizePlan:
     """Return the next plan of a fleet. Pure: the same arguments give the same plan.
 
-    `working` is the number of workers that are at work, without those that are being started or drained. `plan` is the
+    `working` is the number of running workers, without those that are being started or drained. `plan` is the
     previous plan, and `now` a number of seconds that never decreases.
     """
     bounded = min(max(plan.size, policy.min), policy.max)

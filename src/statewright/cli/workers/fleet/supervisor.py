@@ -1,7 +1,7 @@
 """The supervisor of a fleet: starts, replaces, drains and kills workers until the fleet has the size that is planned.
 
-Each step looks at the workers and at the ledger, plans the size, and makes the fleet larger or smaller. What a step has
-begun, such as draining a worker, later steps watch to its end, so that no step waits. The supervisor stores nothing and
+Each step looks at the workers and at the ledger, plans the size, and makes the fleet larger or smaller. No step waits:
+an operation that it begins, such as draining a worker, is followed by later steps. The supervisor stores nothing and
 advances no run. If it dies, the workers are lost with it, and their runs are released as those of any lost worker.
 
 Workers drain by the request in their record of the ledger, as after `statewright workers drain`: the supervisor cannot
@@ -25,6 +25,7 @@ from statewright.cli.workers.fleet.fleet import Fleet, Member, MemberState
 from statewright.cli.workers.fleet.restarts import RestartBackoff
 from statewright.cli.workers.fleet.scaling import ScalingPolicy, SizePlan, plan_size
 from statewright.clock import Clock
+from statewright.data.mappings import without_none
 from statewright.errors import StatewrightError
 from statewright.runs import Ledger
 from statewright.service.operations.workers import request_drain
@@ -124,9 +125,9 @@ class Supervisor:
         now = self._clock.monotonic()
         lost: list[Member] = []
         for member in self._fleet.poll():
-            known = self._members.get(member.id)
+            previous = self._members.get(member.id)
             self._members[member.id] = member
-            if member.state is MemberState.WORKING and (known is None or known.state is not MemberState.WORKING):
+            if member.state is MemberState.WORKING and (previous is None or previous.state is not MemberState.WORKING):
                 self._has_worked = True
                 logger.info("A worker of the fleet has started.", extra=_fields_of(member))
             elif member.state is MemberState.ENDED:
@@ -274,7 +275,7 @@ def _fields_of(member: Member) -> dict[str, Any]:
         "pid": member.pid,
         "reason": member.loss,
     }
-    return {name: value for name, value in fields.items() if value is not None}
+    return without_none(fields)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from statewright.cli.workers.fleet.hosted_worker import HostedWorker, WorkerSpec
 
 
-class Place(NamedTuple):
-    """Where an actor runs."""
+class ActorLocation(NamedTuple):
+    """The node, host and process of an actor."""
 
     node: str
     host: str
@@ -32,10 +32,10 @@ class WorkerActor:
     def __init__(self) -> None:
         self._worker: HostedWorker | None = None
 
-    def locate(self) -> Place:
+    def locate(self) -> ActorLocation:
         """Return where the actor was placed."""
         ray: Any = import_module("ray")
-        return Place(ray.get_runtime_context().get_node_id(), socket.gethostname(), os.getpid())
+        return ActorLocation(ray.get_runtime_context().get_node_id(), socket.gethostname(), os.getpid())
 
     def load(self, spec: WorkerSpec) -> str | None:
         """Load the project and open the database. Return why that is impossible; None if it has succeeded."""

@@ -67,7 +67,7 @@ def titled_schema(form: OutputForm) -> dict[str, Any]:
 
 
 def output_instruction(form: OutputForm) -> str:
-    """Return an instruction to answer by a schema, for models without structured output."""
+    """Return an instruction to answer according to a schema, for models without structured output."""
     schema = json.dumps(dict(form.schema), ensure_ascii=False)
     return f"Answer with JSON alone, without any other text, as this JSON Schema describes it: {schema}"
 
@@ -244,7 +244,7 @@ class _PartialCall:
 
 
 class ChunkMerger:
-    """Converts the chunks of one answer to events, and merges them to one message."""
+    """Converts the chunks of one answer to events, and merges them into one message."""
 
     def __init__(self) -> None:
         self._chunks: list[Any] = []
@@ -264,7 +264,7 @@ class ChunkMerger:
             yield self._call_of(call_chunk).add(call_chunk)
 
     def merge(self) -> Any:
-        """Return all chunks merged to one LangChain message; None if there were no chunks."""
+        """Return all chunks merged into one LangChain message; None if there were no chunks."""
         if len(self._chunks) < 2:
             return self._chunks[0] if self._chunks else None
         first, *others = self._chunks

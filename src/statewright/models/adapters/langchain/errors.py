@@ -74,7 +74,7 @@ def _is_connection_error(error: BaseException) -> bool:
 
 
 def _status(error: BaseException) -> int | None:
-    """Return the HTTP status of an error, from any of the attributes that libraries use; None if it has none."""
+    """Return the HTTP status of a provider's error, from 400 to 599, wherever its library stores it; None if none."""
     response = getattr(error, "response", None)
     candidates = (
         getattr(error, "status_code", None),

@@ -101,7 +101,7 @@ class AssistantStateHandler:
         text: str = state["messages"][-1].text
         # None if another process has checked the answer before a crash. The output is then parsed again.
         parsed = next((answer for answer in reversed(conversation.checked_answers) if answer.output == text), None)
-        # Requests for tools are not counted, because scripts list answers only.
+        # Requests for tools are not counted, because scripts list only answers.
         return Outcome(text, summary=state.get("summary"), calls=state["answers"], parsed=parsed)
 
     async def _make_system_prompt(self, call: Call) -> str:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from statewright.agents import Tool, ToolContext, as_text, call_tool
+from statewright.data.mappings import without_none
 from statewright.errors import RoutingError, ToolError
 from statewright.workflow.states.expressions.paths import get_at_path, get_at_pointer
 from statewright.workflow.states.handlers.call import Call, Outcome, render_for_state, truncate
@@ -75,7 +76,7 @@ async def build_arguments(definition: ToolDefinition, tool: Tool, call: Call) ->
     if definition.input_key:
         context = scope = _select_input(definition, call.context)
     declared = call.state.tool_args or definition.tool_args or {}
-    templates = {name: value for name, value in declared.items() if value is not None}
+    templates = without_none(declared)
     render = partial(render_values, templates, scope)
     arguments: dict[str, Any] = await render_for_state("tool_args", call.state.id, call.runtime, render)
     protected = getattr(tool, "never_from_context", ())

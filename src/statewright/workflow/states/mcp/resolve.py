@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.agents import Credentials
+from statewright.data.mappings import without_none
 from statewright.errors import InvalidConfig, ToolError, suggestion
 from statewright.workflow.states.language.model import McpServer as DeclaredServer
 from statewright.workflow.states.mcp.permission import check_command, check_url, check_variables, server_snippet
@@ -122,7 +123,7 @@ def read_config(declaration: DeclaredServer) -> dict[str, Any]:
     if "command" not in config and "url" not in config and declaration.settings.get("command"):
         config["command"] = declaration.settings["command"]
         config.setdefault("args", declaration.settings.get("arguments"))
-    config = {name: value for name, value in config.items() if value is not None}
+    config = without_none(config)
     if isinstance(config.get("args"), str):
         # Split before values are inserted, so that a value never becomes two arguments.
         try:

@@ -29,7 +29,7 @@ class ConfigFault(NamedTuple):
     message: str
     """The mistake."""
     suggestion: str
-    """How to correct it."""
+    """The correction."""
     is_error: bool = True
     """False for a warning about something that is accepted, but probably a mistake."""
 

@@ -38,14 +38,14 @@ def test_options_of_a_fleet_are_refused_without_a_cluster(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "--ray needs --max N, the greatest number of workers."),
+        ([], "--ray needs --max N, the maximum number of workers."),
         (["--min", 4, "--max", 3], "--min is 4, which is more than --max 3."),
         (["--max", 3, "--target-age", 0], "--target-age is 0. Give a number of seconds above 0."),
         (["--max", 3, "--idle", "nan"], "--idle is nan. Give a number of seconds above 0."),
         (["--max", 3, "--resources", "tpu"], "--resources 'tpu' is not valid. Write NAME=AMOUNT"),
         (["--max", 3, "--runtime-env", "[]"], "--runtime-env is not a JSON object."),
         (["--max", 3, "--runtime-env", "{"], "--runtime-env '{' is not valid JSON"),
-        (["--max", 3, "--runtime-env", '{"working_dir": "."}'], "--runtime-env has working_dir"),
+        (["--max", 3, "--runtime-env", '{"working_dir": "."}'], "--runtime-env sets working_dir"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_starts(

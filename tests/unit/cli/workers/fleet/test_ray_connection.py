@@ -49,13 +49,13 @@ def test_a_port_that_is_closed_is_reported(closed_port: int, scheme: str) -> Non
 
 
 @pytest.mark.parametrize("address", ["", "head", "head:", ":6379", "head:x", "head:0", "head:70000", "http://head"])
-def test_what_is_not_an_address_is_refused(address: str) -> None:
+def test_an_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match=r"is not the address of a cluster\. Check --ray: HOST:PORT of the head node"):
         connect(address, {})
 
 
 @pytest.mark.full
-def test_what_does_not_answer_is_given_up(silent_port: int) -> None:
+def test_a_cluster_that_does_not_answer_is_given_up(silent_port: int) -> None:
     command = [sys.executable, "-c", PROGRAM, f"127.0.0.1:{silent_port}"]
     root = Path(__file__).parents[5]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Lost workers are replaced after a delay that grows, and begins anew after a calm time."""
+"""Lost workers are replaced after a delay that grows, and is reset after a quiet period."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_the_delay_doubles_up_to_a_minute() -> None:
     assert delays == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
-def test_the_delay_begins_anew_after_a_calm_time() -> None:
+def test_the_delay_is_reset_after_a_quiet_period() -> None:
     restarts = RestartBackoff()
     assert restarts.may_start(0)
     assert [restarts.record_loss(now) for now in (0, 10, 20)] == [1, 2, 4]

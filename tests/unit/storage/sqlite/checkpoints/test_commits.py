@@ -82,10 +82,10 @@ class RefusalChecker:
         assert not self.called
         return caught.value
 
-    def results(self, error_type: type[Exception], identity: str | None = None, **options: Any) -> Any:
+    def results(self, error_type: type[Exception], checkpoint_id: str | None = None, **options: Any) -> Any:
         before, log = self.scribe.rows(), self.scribe.log("run", 2)
         with pytest.raises(error_type) as caught:
-            self.scribe.note(identity or self.ids[1], Pending(paused=True), log=log, **options)
+            self.scribe.note(checkpoint_id or self.ids[1], Pending(paused=True), log=log, **options)
         assert self.scribe.rows() == before
         return caught.value
 
@@ -142,8 +142,8 @@ def test_a_write_without_a_claim_on_a_free_thread_raises_lease_lost(refused: Ref
 
 @pytest.mark.parametrize("line", [LINE, FORK, BranchKey("new")])
 def test_results_for_a_missing_checkpoint_are_refused(refused: RefusalChecker, line: BranchKey) -> None:
-    identity = refused.ids[1] if line != LINE else "f" * 32
-    refused.results(CheckpointNotFound, identity, line=line)
+    checkpoint_id = refused.ids[1] if line != LINE else "f" * 32
+    refused.results(CheckpointNotFound, checkpoint_id, line=line)
 
 
 def test_refused_results_do_not_renew_the_lease(refused: RefusalChecker) -> None:
@@ -356,7 +356,11 @@ def test_a_parent_can_be_in_another_branch(scribe: Any) -> None:
         (IDS.row_id(1, 2), IDS.row_id(2, 0)),
         (IDS.row_id(2, 0), IDS.row_id(1, 0)),
     ]
-    assert [scribe.loaded(one).parent_id for one in (second, forked, back)] == [first, first, forked]
+    assert [scribe.loaded(checkpoint_id).parent_id for checkpoint_id in (second, forked, back)] == [
+        first,
+        first,
+        forked,
+    ]
     scribe.check()
 
 
@@ -371,10 +375,10 @@ def test_results_of_any_checkpoint_are_merged_with_stored_ones(scribe: Any, stor
     ids = scribe.count(3)
     if storage == "segment":
         scribe.compact()
-    identity = ids[2] if storage == "head" else ids[1]
-    scribe.note(identity, Pending(attempts={"a" * 32: 1}, answers={InterruptId("b" * 32): 1}))
-    scribe.note(identity, Pending(attempts={"a" * 32: 2}))
-    assert scribe.loaded(identity).pending == Pending(attempts={"a" * 32: 2}, answers={InterruptId("b" * 32): 1})
+    checkpoint_id = ids[2] if storage == "head" else ids[1]
+    scribe.note(checkpoint_id, Pending(attempts={"a" * 32: 1}, answers={InterruptId("b" * 32): 1}))
+    scribe.note(checkpoint_id, Pending(attempts={"a" * 32: 2}))
+    assert scribe.loaded(checkpoint_id).pending == Pending(attempts={"a" * 32: 2}, answers={InterruptId("b" * 32): 1})
     scribe.check()
 
 

@@ -139,9 +139,11 @@ def test_a_fork_of_a_dropped_call_keeps_its_state(scribe: Any, limit: Any, compa
     for line in compacted:
         scribe.compact_all(line)
     drop(scribe, "node:1")
-    assert [scribe.place(identity) for identity in ids] == [None] * 4
+    assert [scribe.row_id(checkpoint_id) for checkpoint_id in ids] == [None] * 4
     assert scribe.loaded(forked[0]) == replace(scribe.written[forked[0]], parent_id=None)
-    assert [scribe.loaded(identity) for identity in forked[1:]] == [scribe.written[identity] for identity in forked[1:]]
+    assert [scribe.loaded(checkpoint_id) for checkpoint_id in forked[1:]] == [
+        scribe.written[checkpoint_id] for checkpoint_id in forked[1:]
+    ]
     scribe.add({"words": Added(["later"])}, line=FORK)
     scribe.compact_all(FORK)
     assert scribe.loaded(scribe.heads[FORK]) == scribe.written[scribe.heads[FORK]]

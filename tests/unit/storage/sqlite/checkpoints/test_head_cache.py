@@ -118,7 +118,7 @@ def test_commits_fill_the_cache(scribe: Any) -> None:
     assert (name, vars(thread)) == (("default", "thread"), vars(StoredThread(1, 2, None, None, None)))
     assert (cache.lines, cache.runs) == ({(1, "", "main"): 1}, {(1, "run"): (1, 5)})
     (head,) = cache.heads.values()
-    assert (head.row_id, head.key, head.count) == (scribe.place(ids[1]), bytes.fromhex(ids[1]), 2)
+    assert (head.row_id, head.key, head.count) == (scribe.row_id(ids[1]), bytes.fromhex(ids[1]), 2)
     with scribe.database.read() as connection:
         size = "SELECT sum(length(control) + length(changes)) FROM records"
         assert connection.execute(size).fetchone() == (head.size,)

@@ -48,15 +48,15 @@ def test_a_removed_field_is_absent_until_it_is_written_again(scribe: Any, limit:
     third = scribe.add({"words": Added(["v"])})
     scribe.count(2)
     for _ in range(3):
-        states = [scribe.loaded(one).checkpoint.values for one in (first, second, third)]
+        states = [scribe.loaded(checkpoint_id).checkpoint.values for checkpoint_id in (first, second, third)]
         assert states == [{"a": 1, "words": ["w"]}, {}, {"words": ["v"]}]
         scribe.compact()
 
 
 def test_only_the_named_fields_are_read(scribe: Any) -> None:
-    (place,) = [scribe.place(one) for one in add_growing(scribe, 1)]
-    assert scribe.read(lambda reader: reader.state_at(place, fields=frozenset({"n", "no"}))) == {"n": 0}
-    assert scribe.read(lambda reader: reader.state_at(place, fields=frozenset())) == {}
+    (row_id,) = [scribe.row_id(checkpoint_id) for checkpoint_id in add_growing(scribe, 1)]
+    assert scribe.read(lambda reader: reader.state_at(row_id, fields=frozenset({"n", "no"}))) == {"n": 0}
+    assert scribe.read(lambda reader: reader.state_at(row_id, fields=frozenset())) == {}
 
 
 def test_messages_are_merged_across_records_and_segments(scribe: Any, limit: Any) -> None:
@@ -85,7 +85,10 @@ def test_reports_of_a_subgraph_are_stored_apart_from_its_values(scribe: Any) -> 
         commit.checkpoint.reported = (*before, report) if report is not None else before
         ids.append(scribe.save(commit))
     for compacted in (True, False):
-        stored = [(one.values, one.reported) for one in (scribe.loaded(identity).checkpoint for identity in ids)]
+        stored = [
+            (checkpoint.values, checkpoint.reported)
+            for checkpoint in (scribe.loaded(checkpoint_id).checkpoint for checkpoint_id in ids)
+        ]
         both = (("words", "a"), ("total", 2))
         assert stored == [({"n": 0}, both[:1]), ({"n": 1}, both), ({"n": 2}, both)]
         assert bool(scribe.compact()) is compacted
@@ -120,7 +123,7 @@ def test_reading_a_fork_with_a_base_does_not_read_its_origin(scribe: Any, limit:
         scribe.add({"m": n}, line=FORK, after=... if n else origin)
     limit(LONGEST=2, SMALL=0, MOST_WITHOUT_BASE=0)
     scribe.compact(FORK)
-    scribe.change("UPDATE records SET changes = x'c1' WHERE place = ?", scribe.place(origin))
+    scribe.change("UPDATE records SET changes = x'c1' WHERE place = ?", scribe.row_id(origin))
     assert scribe.loaded(scribe.heads[FORK]).checkpoint.values == {"n": 0, "m": 2}
 
 
@@ -144,7 +147,8 @@ def test_growing_at_returns_the_fields_stored_apart_on_the_whole_path(scribe: An
     ids += add_growing(scribe, 4)
     scribe.compact_all()
     growing = [
-        scribe.read(lambda reader, identity=identity: reader.growing_at(scribe.place(identity))) for identity in ids
+        scribe.read(lambda reader, checkpoint_id=checkpoint_id: reader.growing_at(scribe.row_id(checkpoint_id)))
+        for checkpoint_id in ids
     ]
     assert growing == [*[frozenset()] * 2, *[frozenset({"words"})] * 3, frozenset()]
     assert scribe.read(lambda reader: reader.growing_at(None)) == frozenset()
@@ -152,13 +156,15 @@ def test_growing_at_returns_the_fields_stored_apart_on_the_whole_path(scribe: An
 
 def test_a_reader_is_not_affected_by_a_concurrent_compaction(scribe: Any) -> None:
     ids = add_growing(scribe, 6)
-    places = [scribe.place(identity) for identity in ids]
+    row_ids = [scribe.row_id(checkpoint_id) for checkpoint_id in ids]
     with scribe.database.read() as connection:
         reader = HistoryReader(connection, scribe.database)
-        first = reader.checkpoint_at(places[0], LINE)
+        first = reader.checkpoint_at(row_ids[0], LINE)
         assert scribe.compact() == 5
         assert first == scribe.written[ids[0]]
-        assert [reader.checkpoint_at(place, LINE) for place in places] == [scribe.written[one] for one in ids]
+        assert [reader.checkpoint_at(row_id, LINE) for row_id in row_ids] == [
+            scribe.written[checkpoint_id] for checkpoint_id in ids
+        ]
 
 
 # -- checkpoints
@@ -170,11 +176,11 @@ def test_each_stretch_of_history_is_read_as_it_was_written(scribe: Any, limit: A
     newest_first = add_growing(scribe, 9)[::-1]
     for _ in range(compacted):
         assert scribe.compact() > 0
-    places = [scribe.place(identity) for identity in newest_first]
+    row_ids = [scribe.row_id(checkpoint_id) for checkpoint_id in newest_first]
     for first in range(9):
         for end in range(first + 1, 10):
-            stretch = scribe.read(lambda reader, first=first, end=end: reader.checkpoints(places[first:end], LINE))
-            assert stretch == [scribe.written[one] for one in newest_first[first:end]]
+            part = scribe.read(lambda reader, first=first, end=end: reader.checkpoints(row_ids[first:end], LINE))
+            assert part == [scribe.written[checkpoint_id] for checkpoint_id in newest_first[first:end]]
 
 
 def test_reading_no_row_ids_returns_no_checkpoints(scribe: Any) -> None:
@@ -187,16 +193,18 @@ def test_a_stretch_of_history_can_cross_a_fork(scribe: Any, limit: Any) -> None:
     fork = [scribe.add({"n": "fork"}, line=FORK, after=main[2]), *scribe.count(2, FORK)]
     path = [*fork[::-1], *main[2::-1]]
     for _ in range(3):
-        places = [scribe.place(identity) for identity in path]
-        stretch = scribe.read(lambda reader, places=places: reader.checkpoints(places, LINE))
-        assert [checkpoint.checkpoint for checkpoint in stretch] == [scribe.written[one].checkpoint for one in path]
-        assert [one.parent_id for one in stretch] == [*path[1:], None]
+        row_ids = [scribe.row_id(checkpoint_id) for checkpoint_id in path]
+        part = scribe.read(lambda reader, row_ids=row_ids: reader.checkpoints(row_ids, LINE))
+        assert [checkpoint.checkpoint for checkpoint in part] == [
+            scribe.written[checkpoint_id].checkpoint for checkpoint_id in path
+        ]
+        assert [checkpoint.parent_id for checkpoint in part] == [*path[1:], None]
         scribe.compact(), scribe.compact(FORK)
 
 
 def test_checkpoints_of_a_stretch_do_not_share_their_values(scribe: Any) -> None:
-    places = [scribe.place(one) for one in add_growing(scribe, 3)[::-1]]
-    newest, *older = scribe.read(lambda reader: reader.checkpoints(places, LINE))
+    row_ids = [scribe.row_id(checkpoint_id) for checkpoint_id in add_growing(scribe, 3)[::-1]]
+    newest, *older = scribe.read(lambda reader: reader.checkpoints(row_ids, LINE))
     newest.checkpoint.values.clear()
     assert [checkpoint.checkpoint.values["n"] for checkpoint in older] == [1, 0]
 
@@ -208,7 +216,7 @@ def test_a_checkpoint_keeps_an_id_of_any_form(scribe: Any) -> None:
     for _ in range(2):
         assert (scribe.loaded(named).id, scribe.loaded(following).id) == ("step one", "AB" * 16)
         assert scribe.loaded(following).parent_id == "step one"
-        assert scribe.read(lambda reader: reader.id_at(scribe.place(named))) == "step one"
+        assert scribe.read(lambda reader: reader.id_at(scribe.row_id(named))) == "step one"
         assert scribe.loaded(named).checkpoint.frontier[0].origin == "step one"
         scribe.compact()
 
@@ -218,17 +226,21 @@ def test_the_parent_is_the_previous_checkpoint_unless_there_is_a_jump(scribe: An
     back = scribe.add({}, after=first)
     alone = scribe.add(None, after=None)
     parents = [
-        scribe.read(lambda reader, one=one: reader.parent_of(scribe.place(one))) for one in (first, second, back, alone)
+        scribe.read(lambda reader, checkpoint_id=checkpoint_id: reader.parent_of(scribe.row_id(checkpoint_id)))
+        for checkpoint_id in (first, second, back, alone)
     ]
-    assert parents == [None, scribe.place(first), scribe.place(first), None]
-    assert [scribe.loaded(one).parent_id for one in (third, back, alone)] == [second, first, None]
+    assert parents == [None, scribe.row_id(first), scribe.row_id(first), None]
+    assert [scribe.loaded(checkpoint_id).parent_id for checkpoint_id in (third, back, alone)] == [second, first, None]
 
 
 def test_ages_lists_all_checkpoints_of_a_line(scribe: Any, limit: Any) -> None:
     limit(LONGEST=2)
     ids = scribe.count(5)
     scribe.count(2, FORK)
-    expected = [(scribe.written[one].created_at, bytes.fromhex(one), IDS.row_id(1, n)) for n, one in enumerate(ids)]
+    expected = [
+        (scribe.written[checkpoint_id].created_at, bytes.fromhex(checkpoint_id), IDS.row_id(1, n))
+        for n, checkpoint_id in enumerate(ids)
+    ]
     for _ in range(3):
         assert sorted(scribe.read(lambda reader: reader.ages(1))) == expected
         scribe.compact()
@@ -246,11 +258,11 @@ def test_changes_by_row_returns_the_changes_of_each_checkpoint(scribe: Any, limi
         {"messages": Merged([Message("m", id="1")])},
         {"n": 2},
     ]
-    places = [scribe.place(scribe.add(change)) for change in changes]
+    row_ids = [scribe.row_id(scribe.add(change)) for change in changes]
     for _ in range(compacted):
         scribe.compact()
-    changes_by_row = scribe.read(lambda reader: reader.changes_by_row(places))
-    assert [changes_by_row.get(place, {}) for place in places] == changes
+    changes_by_row = scribe.read(lambda reader: reader.changes_by_row(row_ids))
+    assert [changes_by_row.get(row_id, {}) for row_id in row_ids] == changes
 
 
 def test_a_checkpoint_is_read_with_its_pending_results(scribe: Any) -> None:
@@ -295,8 +307,8 @@ def test_unreadable_content_raises_damaged_database(
 ) -> None:
     limit(LONGEST=2, SMALL=0)
     ids = add_growing(scribe, 8)
-    for identity in ids:
-        scribe.note(identity, Pending(paused=True))
+    for checkpoint_id in ids:
+        scribe.note(checkpoint_id, Pending(paused=True))
     if compacted:
         scribe.compact_all()
     table, column = what.split(".")
@@ -308,11 +320,11 @@ def test_unreadable_content_raises_damaged_database(
 
 def test_a_missing_checkpoint_raises_damaged_database(scribe: Any) -> None:
     scribe.count(2)
-    for place in (MISSING_ROW, IDS.row_id(9, 0)):
+    for row_id in (MISSING_ROW, IDS.row_id(9, 0)):
         with pytest.raises(DamagedDatabase, match=r"checkpoint \d+ of line \d is missing"):
-            scribe.read(lambda reader, place=place: reader.checkpoint_at(place, LINE))
+            scribe.read(lambda reader, row_id=row_id: reader.checkpoint_at(row_id, LINE))
         with pytest.raises(DamagedDatabase, match="is missing"):
-            scribe.read(lambda reader, place=place: reader.id_at(place))
+            scribe.read(lambda reader, row_id=row_id: reader.id_at(row_id))
 
 
 def test_a_checkpoint_cannot_be_read_with_another_key(
@@ -323,11 +335,11 @@ def test_a_checkpoint_cannot_be_read_with_another_key(
         ids = add_growing(scribe, 4)
         scribe.compact()
         scribe.check()
-        for place in [scribe.place(identity) for identity in ids]:
+        for row_id in [scribe.row_id(checkpoint_id) for checkpoint_id in ids]:
             for encryptor in (Encryptor(bytes(16)), Encryptor()):
                 monkeypatch.setattr(database, "encryptor", encryptor)
                 with database.read() as connection, pytest.raises(WrongEncryptionKey):
-                    HistoryReader(connection, database).checkpoint_at(place, LINE)
+                    HistoryReader(connection, database).checkpoint_at(row_id, LINE)
                 monkeypatch.undo()
 
 
@@ -336,11 +348,11 @@ def test_a_value_of_an_unregistered_type_is_not_decoded(
 ) -> None:
     with SqliteDatabase(tmp_path / "a.db", serde=Serde([Colour])) as database:
         scribe = scribe_of(database)
-        (place,) = [scribe.place(scribe.add({"colour": Colour("red")}))]
-        assert scribe.read(lambda reader: reader.state_at(place)) == {"colour": Colour("red")}
+        (row_id,) = [scribe.row_id(scribe.add({"colour": Colour("red")}))]
+        assert scribe.read(lambda reader: reader.state_at(row_id)) == {"colour": Colour("red")}
         monkeypatch.setattr(database, "serde", Serde())
         with database.read() as connection, pytest.raises(SerdeError, match="Colour"):
-            HistoryReader(connection, database).state_at(place)
+            HistoryReader(connection, database).state_at(row_id)
 
 
 # -- logs

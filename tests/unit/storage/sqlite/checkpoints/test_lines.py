@@ -74,17 +74,17 @@ def test_the_path_to_a_fork_of_a_fork_includes_both_origins(scribe: Any) -> None
     main = scribe.count(4)
     forked = [scribe.add({}, line=FORK, after=main[1]), *scribe.count(2, FORK)]
     again = scribe.add({}, line=BranchKey("thread", "", "again"), after=forked[1])
-    assert path_to(scribe.database, scribe.place(again)) == [Interval(3, 0, 0), Interval(2, 0, 1), Interval(1, 0, 1)]
-    assert path_to(scribe.database, scribe.place(main[3])) == [Interval(1, 0, 3)]
+    assert path_to(scribe.database, scribe.row_id(again)) == [Interval(3, 0, 0), Interval(2, 0, 1), Interval(1, 0, 1)]
+    assert path_to(scribe.database, scribe.row_id(main[3])) == [Interval(1, 0, 3)]
 
 
 def test_a_path_skips_the_checkpoints_before_a_jump_back(scribe: Any) -> None:
     ids = scribe.count(4)
     back = scribe.add({}, after=ids[1])
     (last,) = scribe.count(1)
-    assert path_to(scribe.database, scribe.place(last)) == [Interval(1, 4, 5), Interval(1, 0, 1)]
-    assert path_to(scribe.database, scribe.place(back)) == [Interval(1, 4, 4), Interval(1, 0, 1)]
-    assert path_to(scribe.database, scribe.place(ids[3])) == [Interval(1, 0, 3)]
+    assert path_to(scribe.database, scribe.row_id(last)) == [Interval(1, 4, 5), Interval(1, 0, 1)]
+    assert path_to(scribe.database, scribe.row_id(back)) == [Interval(1, 4, 4), Interval(1, 0, 1)]
+    assert path_to(scribe.database, scribe.row_id(ids[3])) == [Interval(1, 0, 3)]
 
 
 def test_a_path_begins_at_a_checkpoint_without_a_parent(database: SqliteDatabase) -> None:
@@ -136,7 +136,7 @@ def test_lines_of_a_namespace_are_listed_in_order_of_creation(scribe: Any) -> No
 def test_the_head_of_a_line_is_its_newest_checkpoint(scribe: Any) -> None:
     scribe.count(3)
     scribe.count(2, FORK)
-    newest = scribe.place(scribe.heads[MAIN])
+    newest = scribe.row_id(scribe.heads[MAIN])
     assert head(scribe.database, 1) == newest == IDS.row_id(1, 2)
     scribe.compact()
     assert head(scribe.database, 1) == newest
@@ -149,9 +149,13 @@ def test_the_head_of_a_line_is_its_newest_checkpoint(scribe: Any) -> None:
 def test_a_checkpoint_is_found_in_records_and_in_segments(scribe: Any, limit: Any) -> None:
     limit(LONGEST=3)
     ids = scribe.count(9)
-    assert [find(scribe.database, 1, identity) for identity in ids] == [IDS.row_id(1, number) for number in range(9)]
+    assert [find(scribe.database, 1, checkpoint_id) for checkpoint_id in ids] == [
+        IDS.row_id(1, number) for number in range(9)
+    ]
     assert (scribe.compact(), scribe.compact()) == (3, 3)
-    assert [find(scribe.database, 1, one) for one in ids] == [IDS.row_id(1, number) for number in range(9)]
+    assert [find(scribe.database, 1, checkpoint_id) for checkpoint_id in ids] == [
+        IDS.row_id(1, number) for number in range(9)
+    ]
 
 
 @pytest.mark.parametrize("compacted", [False, True])
@@ -159,13 +163,13 @@ def test_a_checkpoint_is_found_only_in_its_own_line(scribe: Any, compacted: bool
     ids = [*scribe.count(2), *scribe.count(2, FORK)]
     if compacted:
         assert (scribe.compact(), scribe.compact(FORK)) == (1, 1)
-    assert [find(scribe.database, 1, identity) for identity in ids] == [
+    assert [find(scribe.database, 1, checkpoint_id) for checkpoint_id in ids] == [
         IDS.row_id(1, 0),
         IDS.row_id(1, 1),
         None,
         None,
     ]
-    assert [find(scribe.database, 2, one) for one in ids] == [
+    assert [find(scribe.database, 2, checkpoint_id) for checkpoint_id in ids] == [
         None,
         None,
         IDS.row_id(2, 0),

@@ -27,16 +27,16 @@ def add_growing(scribe: Any, count: int, line: BranchKey = LINE, **options: Any)
 
 def stored(scribe: Any) -> list[Any]:
     """Return the ids of the checkpoints that are still stored."""
-    return [identity for identity in scribe.written if scribe.place(identity) is not None]
+    return [checkpoint_id for checkpoint_id in scribe.written if scribe.row_id(checkpoint_id) is not None]
 
 
 def check(scribe: Any) -> None:
     """Check that the stored checkpoints are unchanged, except for parents that were deleted."""
     ids = stored(scribe)
-    for identity in ids:
-        written = scribe.written[identity]
+    for checkpoint_id in ids:
+        written = scribe.written[checkpoint_id]
         parent = written.parent_id if written.parent_id in ids else None
-        assert scribe.loaded(identity) == replace(written, parent_id=parent)
+        assert scribe.loaded(checkpoint_id) == replace(written, parent_id=parent)
 
 
 # -- which checkpoints are deleted
@@ -157,7 +157,7 @@ def test_a_checkpoint_loses_its_parent_when_a_jump_to_it_is_pruned(scribe: Any) 
     back = scribe.add({"back": 1}, after=ids[0])
     add_growing(scribe, 1)
     assert scribe.prune(keep_last=3) == 3
-    assert [scribe.loaded(one).parent_id for one in (ids[3], back)] == [None, None]
+    assert [scribe.loaded(checkpoint_id).parent_id for checkpoint_id in (ids[3], back)] == [None, None]
     assert scribe.loaded(back).checkpoint.values == {"n": 0, "words": [0], "back": 1}
     check(scribe)
 
@@ -176,8 +176,8 @@ def test_a_pruned_fork_has_no_jump_to_its_origin(scribe: Any) -> None:
 
 def test_pending_results_are_kept_with_their_checkpoint(scribe: Any) -> None:
     ids = add_growing(scribe, 4)
-    for identity in ids:
-        scribe.note(identity, Pending(errors={"a" * 32: "E"}))
+    for checkpoint_id in ids:
+        scribe.note(checkpoint_id, Pending(errors={"a" * 32: "E"}))
     scribe.prune(keep_last=2)
     assert [row[0] for row in scribe.rows()["pending"]] == [
         IDS.row_id(1, 2),
@@ -205,8 +205,8 @@ def test_pruning_leaves_no_rows_of_deleted_checkpoints(scribe: Any, limit: Any, 
     limit(LONGEST=3)
     ids = add_growing(scribe, 8)
     scribe.add({}, after=ids[6])
-    for identity in ids:
-        scribe.note(identity, Pending(errors={"a" * 32: "E"}))
+    for checkpoint_id in ids:
+        scribe.note(checkpoint_id, Pending(errors={"a" * 32: "E"}))
     scribe.compact_all()
     deleted = scribe.prune(keep_last=keep)
     first, rows = 9 - keep, scribe.rows()
@@ -243,7 +243,7 @@ def test_random_checkpoints_are_unchanged_after_pruning(scribe: Any, limit: Any,
     limit(LONGEST=longest, SMALL=seed * 20, MOST_WITHOUT_BASE=1 + seed)
     for keep in (9, 4, 7, 1):
         # The walk forks only at stored checkpoints.
-        scribe.written = {identity: scribe.written[identity] for identity in stored(scribe)}
+        scribe.written = {checkpoint_id: scribe.written[checkpoint_id] for checkpoint_id in stored(scribe)}
         scribe.random_walk(seed + keep, 15)
         for line in tuple(scribe.heads):
             scribe.compact(line)

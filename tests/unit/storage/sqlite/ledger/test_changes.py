@@ -53,8 +53,8 @@ def execute(ledger: SqliteLedger, changes: list[Change]) -> list[str]:
     return statements
 
 
-def step(identity: str) -> StepRun:
-    return StepRun(id=identity, run_id="r1", task_id=identity, name="draft", type="task", status=StepStatus.RUNNING)
+def step(step_id: str) -> StepRun:
+    return StepRun(id=step_id, run_id="r1", task_id=step_id, name="draft", type="task", status=StepStatus.RUNNING)
 
 
 def test_the_changes_of_a_superstep_execute_four_statements(ledger: SqliteLedger) -> None:
@@ -144,10 +144,10 @@ def test_a_failing_job_does_not_affect_the_others_of_its_transaction(database: S
     released.set()
     with pytest.raises(RecordConflict):
         failing.result(600)
-    for one in (first, *before, *after):
-        one.result(600)
+    for future in (first, *before, *after):
+        future.result(600)
     labels: Any = ledger.find(RunLabel)
-    assert [one.id for one in labels] == [str(n) for n in range(9)]
+    assert [label.id for label in labels] == [str(n) for n in range(9)]
     events: Any = ledger.events("r1")
     assert [event.seq for event in events] == [1, 2, 3, 4, 5]
     assert saver.load("thread") is None

@@ -97,21 +97,21 @@ class Walk:
         return [self._change() for _ in range(self._random.choice([1, 1, 2, 4]))]
 
     def _change(self) -> Change:
-        pick, identity = self._random.choice, self._random.choice(IDS)
+        pick, record_id = self._random.choice, self._random.choice(IDS)
         return pick(
             [
-                lambda: Insert(self._run(identity)),
-                lambda: Insert(label(identity, pick("ab"), run_id=pick(IDS))),
-                lambda: Update(Run, identity, self._values(), self._where() if pick([0, 0, 1]) else ()),
+                lambda: Insert(self._run(record_id)),
+                lambda: Insert(label(record_id, pick("ab"), run_id=pick(IDS))),
+                lambda: Update(Run, record_id, self._values(), self._where() if pick([0, 0, 1]) else ()),
                 lambda: UpdateAll(Run, self._where(), self._values()),
                 lambda: UpdateAll(RunLabel, where(value=pick("ab")), {"name": pick("xyz")}),
                 lambda: Delete(RunLabel, where(value=pick("ab"), name=pick("xyz"))),
-                lambda: Advance(identity, pick(TIMES[1:]), self._values(), self._events()),
+                lambda: Advance(record_id, pick(TIMES[1:]), self._values(), self._events()),
                 lambda: Advance(
-                    identity, NOW, self._values(), self._events(), self._where() if pick([0, 0, 1]) else ()
+                    record_id, NOW, self._values(), self._events(), self._where() if pick([0, 0, 1]) else ()
                 ),
                 lambda: Announce(pick(["w1", "w2"]), pick("ab"), {"n": 1}, NOW),
-                lambda: Forget(identity),
+                lambda: Forget(record_id),
                 lambda: Spend(replace(DailySpending.of("w1", NOW), requests=pick([0, 1]))),
             ]
         )()
@@ -119,10 +119,10 @@ class Walk:
     def _events(self) -> list[NewEvent]:
         return [NewEvent(self._random.choice("AB"), {"n": n}, None) for n in range(self._random.randrange(4))]
 
-    def _run(self, identity: str) -> Run:
+    def _run(self, record_id: str) -> Run:
         pick = self._random.choice
         return run(
-            identity,
+            record_id,
             workspace_id=pick(["w1", "w2"]),
             idempotency_key=pick([None, None, "k1", "k2"]),
             thread_id=pick("st"),
@@ -169,7 +169,7 @@ class Walk:
                 lambda ledger: ledger.find(Run, conditions, order=order, limit=limit, offset=offset),
                 lambda ledger: ledger.count(Run, conditions),
                 lambda ledger: ledger.groups(Run, by, where=conditions, sums=["total_cost"]),
-                lambda ledger: [ledger.events(identity, after=after, limit=limit) for identity in IDS],
+                lambda ledger: [ledger.events(record_id, after=after, limit=limit) for record_id in IDS],
                 lambda ledger: ledger.find(RunLabel),
                 lambda ledger: ledger.find(DailySpending),
             ]
@@ -343,8 +343,8 @@ def test_migrating_format_2_computes_the_daily_spending(tmp_path: Path) -> None:
                 ("w/2026-01-02", 2, 30, 0.5),
                 ("w/2026-01-03", 1, 15, 0.25),
             ]
-            assert [one.id for one in ledger.find(DailySpending)] == [
-                DailySpending.of(one.workspace_id, one.created_at).id for one in (calls[3], calls[0], calls[2])
+            assert [day.id for day in ledger.find(DailySpending)] == [
+                DailySpending.of(call.workspace_id, call.created_at).id for call in (calls[3], calls[0], calls[2])
             ]
     no_spending = Spend(DailySpending.of("w", late))
     with SqliteLedger(path) as ledger:
@@ -584,12 +584,12 @@ def test_a_corrupted_webhook_raises_damaged_database(ledger: SqliteLedger) -> No
 
 @pytest.mark.parametrize("deletion", [Forget("r2"), Delete(Run, where(id="r2"))], ids=["forgotten", "deleted"])
 def test_a_new_run_does_not_inherit_the_log_of_a_deleted_run(ledger: SqliteLedger, deletion: Change) -> None:
-    write(ledger, *(Insert(run(one)) for one in ("r1", "r2")))
-    write(ledger, *(Advance(one, NOW, {}, [NewEvent(one, {})]) for one in ("r1", "r2")))
+    write(ledger, *(Insert(run(run_id)) for run_id in ("r1", "r2")))
+    write(ledger, *(Advance(run_id, NOW, {}, [NewEvent(run_id, {})]) for run_id in ("r1", "r2")))
     write(ledger, deletion, Insert(run("r3")))
-    assert [ledger.events(one) for one in ("r2", "r3")] == [[], []]
+    assert [ledger.events(run_id) for run_id in ("r2", "r3")] == [[], []]
     write(ledger, Advance("r3", NOW, {}, [NewEvent("A", {})]))
-    logs: Any = [ledger.events(one) for one in ("r1", "r3")]
+    logs: Any = [ledger.events(run_id) for run_id in ("r1", "r3")]
     assert [[(event.seq, event.type) for event in events] for events in logs] == [[(1, "r1")], [(1, "A")]]
 
 

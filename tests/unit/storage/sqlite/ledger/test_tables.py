@@ -25,7 +25,7 @@ PLAIN: Any = SimpleNamespace(encryptor=Encryptor(), **SHARED)
 ENCRYPTED: Any = SimpleNamespace(
     encryptor=Encryptor(b"k" * 32), statements=statements, executes_late=False, has_arrays=False
 )
-"""What tables need of a database."""
+"""A stand-in with the attributes of a database that tables use."""
 SHOWN = {"id", "name", "slug", "workspace_id", "run_id", "task_id", "step_id", "step_name", "interrupt_id", "thread_id"}
 SHOWN |= {"graph", "definition_id", "version", "kind", "type", "event", "event_type", "signal_type", "model", "value"}
 SHOWN |= {

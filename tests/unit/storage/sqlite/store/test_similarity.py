@@ -77,4 +77,4 @@ def test_equal_vectors_get_equal_scores() -> None:
 
 def _unit(random_source: random.Random, dims: int) -> list[float]:
     vector = [random_source.gauss(0, 1) for _ in range(dims)]
-    return [one / math.hypot(*vector) for one in vector]
+    return [value / math.hypot(*vector) for value in vector]

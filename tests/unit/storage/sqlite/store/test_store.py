@@ -155,7 +155,7 @@ def test_random_operations_have_the_same_answers_as_in_memory(
 
 
 def _rounded(answers: list[Any]) -> list[Any]:
-    return [[_with_round_score(one) for one in answer] if isinstance(answer, list) else answer for answer in answers]
+    return [[_with_round_score(item) for item in answer] if isinstance(answer, list) else answer for answer in answers]
 
 
 def _with_round_score(answer: Any) -> Any:
@@ -287,7 +287,7 @@ def test_a_batch_reads_what_it_has_written(store: SqliteStore) -> None:
     )
     before, put, item, items, namespaces, deleted, after = answers
     assert (before, put, deleted, after) == (None, None, None, None)
-    assert (item.value, [one.key for one in items], namespaces) == ({"n": 1}, ["k"], [NAMES])
+    assert (item.value, [found_item.key for found_item in items], namespaces) == ({"n": 1}, ["k"], [NAMES])
 
 
 @pytest.mark.parametrize(
@@ -386,10 +386,10 @@ def test_coroutines_have_the_same_results_as_the_plain_methods(database: SqliteD
         ]
 
     item, items, namespaces, (other, _), deleted, gone = asyncio.run(main())
-    assert (item.value, [one.key for one in items], namespaces) == ({"text": "cat"}, ["k"], [("users",)])
+    assert (item.value, [found_item.key for found_item in items], namespaces) == ({"text": "cat"}, ["k"], [("users",)])
     assert (other.value, deleted, gone) == ({"text": "dog"}, None, None)
     clock.advance(8)
-    assert [one.key for one in store.search(())] == ["m", "k"]
+    assert [item.key for item in store.search(())] == ["m", "k"]
 
 
 def test_a_running_write_does_not_block_the_event_loop(database: SqliteDatabase, store: SqliteStore) -> None:
@@ -432,7 +432,7 @@ def test_the_embedding_function_does_not_block_the_event_loop(database: SqliteDa
         value["text"] = "dog"  # the store has already copied the value
         released.set()
         await putting
-        assert [one.value for one in await store.asearch((), query="cat")] == [{"text": "cat"}]
+        assert [item.value for item in await store.asearch((), query="cat")] == [{"text": "cat"}]
 
     asyncio.run(asyncio.wait_for(main(), LONG))
 

@@ -1,4 +1,4 @@
-"""Where a branch continues after a state."""
+"""Routing: the states with which a branch continues after a state."""
 
 from typing import Any
 

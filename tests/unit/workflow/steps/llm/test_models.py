@@ -56,6 +56,6 @@ def test_providers_are_recognized_by_the_prefix_of_a_name(name: str, expected: s
     ("models", "expected"),
     [(None, False), ({"m": ScriptedModel([])}, True), ({"other": ScriptedModel([])}, False), (ScriptedModel([]), True)],
 )
-def test_has_tells_whether_a_model_is_available(models: Any, expected: bool) -> None:
+def test_has_returns_whether_a_model_is_available(models: Any, expected: bool) -> None:
     assert StepModels(models).has("m") is expected
     assert StepModels(models).has("gpt-5")

@@ -22,7 +22,7 @@ _ADVICE: Final = (
     ("expected node content", "Write a value here, or remove the comma or bracket before."),
     ("block entries", "Begin a list on a new line."),
     ("expected <document start>", "Correct the indentation: this line does not belong to the value before it."),
-    ("tag", "Remove what begins with '!', or put quotes around the text."),
+    ("tag", "Remove the tag, which begins with '!', or put quotes around the text."),
     ("directive", "Remove the line that begins with '%'."),
 )
 _ODD_SPACE: Final = re.compile("[ \t]*([\xa0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff])")
@@ -217,10 +217,10 @@ def _detect_wrong_indentation(error: _ParserError) -> _Explanation | None:
     if not in_list and "block mapping" not in error.context:
         return None
     if error.line(at.line)[: at.column - 1].strip(" -"):
-        advice = "Remove what follows, or put quotes around the whole text."
+        advice = "Remove the text after the value, or put quotes around the whole text."
         return _Explanation(at, "something follows the end of the value on the same line", advice)
     if at.column != context_at.column:
-        message = f"this line begins in column {at.column}, where no map or list around it begins"
+        message = f"this line begins in column {at.column}, where none of the maps and lists around it begins"
         return _Explanation(at, message, "Correct the indentation, or put quotes around the text before.")
     if in_list:
         message = f"this line has no '- ', unlike the items of the list that began on line {context_at.line}"
