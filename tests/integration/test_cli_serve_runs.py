@@ -299,6 +299,15 @@ def test_a_run_is_shown_with_steps_and_events(statewright: Command, mail: str) -
     assert [step["stepName"] for step in as_json["stepRuns"]] == ["greet", "rest", "agree"]
 
 
+def test_an_unknown_field_of_the_input_is_an_error_with_a_suggestion(statewright: Command) -> None:
+    before = statewright("runs", "ls", "--json").out
+    for more in ((), ("--wait",)):
+        result = statewright("runs", "start", "doubling", "--input", "txet=four", *more)
+        assert (result.code, len(result.err.splitlines())) == (2, 1)
+        assert "unknown key 'txet'. Did you mean 'text'?" in result.err
+    assert statewright("runs", "ls", "--json").out == before
+
+
 def test_the_logs_of_steps_are_shown(statewright: Command) -> None:
     run = start(statewright, "doubling", "-i", "n=1")
     statewright("runs", "watch", run)

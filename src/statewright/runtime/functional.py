@@ -106,8 +106,8 @@ class _AnyInput(UpdateReader):
     def read(self, update: Any, node: str, ids: IdSource) -> dict[str, Any]:
         return {INPUT: update, RETURN: None}
 
-    def unknown_key_message(self, update: Any) -> str | None:
-        return None
+    def _problems_of_keys(self, mapping: Mapping[str, Any], node: str | None) -> dict[str, str]:
+        return {}
 
 
 class EntrypointGraph(CompiledGraph[InputT, ContextT, InputT, ValueT, ValueT], Generic[ContextT, InputT, ValueT]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast, overload
 
 from statewright.cache import Cache
 from statewright.checkpoint import Checkpointer
@@ -33,6 +33,9 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
     `state_schema` is a TypedDict, a dataclass, a pydantic model, or a dict from field names to reducers, channels or
     types. Any other type means that the state is a single value of this type. Add nodes and edges, then `compile()`.
     """
+
+    _compiled_class: ClassVar[type[CompiledGraph[Any, Any, Any, Any, Any]]] = CompiledGraph
+    """The class of the compiled graph."""
 
     if TYPE_CHECKING:
         # Without an input schema, a call may omit any field. No type can express that, so the input type is a Mapping.
@@ -185,7 +188,7 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
                 *executor_problems,
             ],
         )
-        return CompiledGraph(
+        return self._compiled_class(
             graph,
             checkpointer=checkpointer,
             cache=cache,

@@ -81,16 +81,22 @@ class UpdateReader:
             mapping = self._without_unknown_keys(mapping, node)
         return self._convert(mapping, ids) if self._converts else mapping
 
-    def unknown_key_message(self, update: Any) -> str | None:
-        """Return a message about the first unknown key of an input; None if all keys are permitted."""
+    def unknown_key_problems(self, update: Any, node: str | None = "__start__") -> dict[str, str]:
+        """Return a message for each key of an update that would be dropped with a warning or refused, by key.
+
+        The update may also be a list of updates. `node` is the node that returns it, by default that of the input; None
+        for an update from outside.
+        """
+        if isinstance(update, list) and not self.takes_lists:
+            items = cast("list[Any]", update)
+            return {key: text for item in items for key, text in self.unknown_key_problems(item, node).items()}
+        return self._problems_of_keys(cast("Mapping[str, Any]", update), node) if isinstance(update, Mapping) else {}
+
+    def _problems_of_keys(self, mapping: Mapping[str, Any], node: str | None) -> dict[str, str]:
         is_open = self._is_root or not self._closed or self._unknown_keys == "drop"
-        if is_open or not isinstance(update, Mapping):
-            return None
-        mapping = cast("Mapping[Any, Any]", update)
-        if self._bare_messages and _is_bare_message(mapping, self._field_names):
-            return None
-        unknown = next((key for key in mapping if key not in self._field_names), None)
-        return None if unknown is None else self._describe_unknown_key(unknown, "__start__")
+        if is_open or (self._bare_messages and _is_bare_message(mapping, self._field_names)):
+            return {}
+        return {str(key): self._describe_unknown_key(key, node) for key in mapping if key not in self._field_names}
 
     @property
     def takes_lists(self) -> bool:
@@ -135,8 +141,9 @@ class UpdateReader:
                 warnings.warn(f"{message} It was dropped.", UnknownKeyWarning, stacklevel=2)
         return {key: value for key, value in update.items() if key in self._field_names}
 
-    def _describe_unknown_key(self, key: object, node: str) -> str:
-        update = "The input" if node == "__start__" else f"The update from node {node!r}"
+    def _describe_unknown_key(self, key: object, node: str | None) -> str:
+        of_node = f"The update from node {node!r}" if node is not None else "The update"
+        update = "The input" if node == "__start__" else of_node
         return f"{update} has the unknown key {key!r}. " + suggestion(str(key), self._field_names, noun="Fields")
 
     def _convert(self, update: dict[str, Any], ids: IdSource) -> dict[str, Any]:

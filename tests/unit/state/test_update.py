@@ -311,30 +311,43 @@ def test_instance_values_are_not_copied() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "update", "message"),
+    ("options", "update", "problems"),
     [
-        ({}, {"x": 1, "lgo": 2}, "The input has the unknown key 'lgo'. Did you mean 'log'? Fields: log, x, y."),
-        ({"unknown_keys": "error"}, {"z": 1}, "The input has the unknown key 'z'. Fields: log, x, y."),
-        ({"unknown_keys": "drop"}, {"z": 1}, None),
-        ({"closed": False}, {"z": 1}, None),
-        ({}, {"x": 1}, None),
-        ({}, 5, None),
-        ({}, None, None),
-        ({}, [("z", 1)], None),
+        (
+            {},
+            {"lgo": 1, "x": 1, "z": 2},
+            {
+                "lgo": "The input has the unknown key 'lgo'. Did you mean 'log'? Fields: log, x, y.",
+                "z": "The input has the unknown key 'z'. Fields: log, x, y.",
+            },
+        ),
+        ({"unknown_keys": "error"}, {"z": 1}, {"z": "The input has the unknown key 'z'. Fields: log, x, y."}),
+        ({}, [{"x": 1}, {"z": 1}], {"z": "The input has the unknown key 'z'. Fields: log, x, y."}),
+        ({"unknown_keys": "drop"}, {"z": 1}, {}),
+        ({"closed": False}, {"z": 1}, {}),
+        ({}, {"x": 1}, {}),
+        ({}, 5, {}),
+        ({}, None, {}),
+        ({}, [("z", 1)], {}),
     ],
 )
-def test_unknown_key_message_describes_the_unknown_key_of_an_input(
-    options: Any, update: Any, message: str | None
-) -> None:
+def test_each_unknown_key_of_an_input_is_a_problem(options: Any, update: Any, problems: dict[str, str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert reader(**options).unknown_key_message(update) == message
+        assert reader(**options).unknown_key_problems(update) == problems
+
+
+def test_a_problem_of_an_update_names_its_node_if_it_has_one() -> None:
+    problems = reader().unknown_key_problems({"z": 1}, "plan")
+    assert problems == {"z": "The update from node 'plan' has the unknown key 'z'. Fields: log, x, y."}
+    problems = reader().unknown_key_problems({"z": 1}, None)
+    assert problems == {"z": "The update has the unknown key 'z'. Fields: log, x, y."}
 
 
 def test_a_bare_message_has_no_unknown_keys() -> None:
     messages = UpdateReader({"messages": Messages()}, closed=True, bare_messages="messages")
-    assert messages.unknown_key_message({"role": "user", "content": "hi"}) is None
+    assert messages.unknown_key_problems({"role": "user", "content": "hi"}) == {}
 
 
 def test_a_bare_value_has_no_unknown_keys() -> None:
-    assert UpdateReader({ROOT: LastValue()}, closed=True).unknown_key_message({"z": 1}) is None
+    assert UpdateReader({ROOT: LastValue()}, closed=True).unknown_key_problems({"z": 1}) == {}

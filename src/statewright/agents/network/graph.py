@@ -16,6 +16,7 @@ from statewright.agents.agent import Agent
 from statewright.agents.kwargs_injection import acall_with_kwargs
 from statewright.agents.loop.model_call import CUT_SHORT
 from statewright.agents.loop.run import RunView, enter_call
+from statewright.agents.network.compiled import NetworkStateGraph
 from statewright.agents.network.definition import NetworkDefinition
 from statewright.agents.network.router import RoutingAgent
 from statewright.agents.network.state import (
@@ -51,7 +52,7 @@ _ON_DISCARD: Final = {DISCARDED: discarded_usage_update}
 def build_network_graph(network: NetworkDefinition[Any]) -> StateGraph:
     """Return the graph of a network, before it is compiled."""
     nodes = _NetworkNodes(network)
-    graph = StateGraph({**NETWORK_STATE, **network.data_schema.entries})
+    graph = NetworkStateGraph({**NETWORK_STATE, **network.data_schema.entries})
     graph.add_node(
         "route", nodes.route, destinations=["agent", "route"], metadata={"drawn": _DRAWN_EDGES, **_ON_DISCARD}
     )

@@ -67,15 +67,25 @@ NETWORK_STATE: Final[Mapping[str, Any]] = {
 """
 
 
+def unknown_field_problems(values: Values) -> dict[str, str]:
+    """Return a message for each unknown field of a state or an input, by name.
+
+    Fields of the data have the prefix `data.`.
+    """
+    fields = [*NETWORK_STATE, *(name for name in values if name.startswith(PREFIX))]
+    return {
+        unknown: f"The state of the network has no field {unknown!r}. "
+        f"{suggestion(unknown, fields, noun='Fields')} A field of the data is written as {PREFIX + unknown!r}."
+        for unknown in values
+        if unknown not in NETWORK_STATE and not unknown.startswith(PREFIX)
+    }
+
+
 def check_fields(values: Values) -> None:
-    """Raise InvalidUpdateError if a state has an unknown field. Fields of the data have the prefix `data.`."""
-    unknown = next((name for name in values if name not in NETWORK_STATE and not name.startswith(PREFIX)), None)
-    if unknown is not None:
-        fields = [*NETWORK_STATE, *(name for name in values if name.startswith(PREFIX))]
-        raise InvalidUpdateError(
-            f"The state of the network has no field {unknown!r}. "
-            f"{suggestion(unknown, fields, noun='Fields')} A field of the data is written as {PREFIX + unknown!r}."
-        )
+    """Raise InvalidUpdateError if a state has an unknown field."""
+    problem = next(iter(unknown_field_problems(values).values()), None)
+    if problem is not None:
+        raise InvalidUpdateError(problem)
 
 
 def run_agents(network: NetworkDefinition[Any], runtime: Runtime[Any]) -> RunAgents:

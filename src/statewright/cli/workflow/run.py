@@ -102,8 +102,8 @@ def _read_run_input(
     if network is not None:
         return {"input": read_message(inputs)}
     run_input = read_input(inputs or ["{}"])
-    if problem := app.program.start.updates.unknown_key_message(run_input):
-        raise UsageError(problem)
+    if problems := app.program.start.updates.unknown_key_problems(run_input):
+        raise UsageError(" ".join(problems.values()))
     return run_input
 
 

@@ -74,7 +74,11 @@ class TriggerChanges(Body):
 @schedules_router.post("", **describe("Create a schedule.", SCHEDULE, scope=_SCOPE, status=201, errors=(404, 409)))
 async def add_schedule(caller: CurrentCaller, body: ScheduleBody) -> Response:
     schedule = await schedules.add_schedule(
-        caller.ledger, caller.workspace_id, NewSchedule(**body.model_dump()), caller.now
+        caller.ledger,
+        caller.workspace_id,
+        NewSchedule(**body.model_dump()),
+        caller.now,
+        check_input=caller.service.starter.check_later_input,
     )
     caller.service.wake_background_tasks()
     return SCHEDULE.to_response(schedule, 201)
@@ -97,7 +101,14 @@ async def change_schedule(caller: CurrentCaller, schedule_id: PathId, body: Sche
     fields = body.model_dump(exclude_unset=True)
     # For the input, null is a value; for other fields it means no change.
     changes = {name: value for name, value in fields.items() if value is not None or name == "input"}
-    changed = await schedules.change_schedule(caller.ledger, caller.workspace_id, schedule_id, changes, caller.now)
+    changed = await schedules.change_schedule(
+        caller.ledger,
+        caller.workspace_id,
+        schedule_id,
+        changes,
+        caller.now,
+        check_input=caller.service.starter.check_later_input,
+    )
     caller.service.wake_background_tasks()
     return SCHEDULE.to_response(changed)
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from statewright.agents import Agent, Network
-from statewright.errors import InvalidConfig, NotFound, suggestion
+from statewright.errors import InvalidConfig, NotFound, StatewrightError, suggestion
 from statewright.ids import digest
 from statewright.models import ChatModel
 from statewright.runs import DEFAULT_QUEUE, Json, StoredDefinition
@@ -189,6 +189,19 @@ class Catalog:
         if app is None:
             app = self._compiled[definition.id] = self._load(definition)
         return app
+
+    def find(self, definition: StoredDefinition) -> CompiledGraph | None:
+        """Return the compiled graph of a stored version; None if this process does not have exactly this version.
+
+        A Python graph exists only in its current version, and a workflow may not compile here.
+        """
+        if definition.kind == "graph":
+            served = self._served.get(definition.name)
+            return served.app if served is not None and served.definition_id == definition.id else None
+        try:
+            return self.load(definition)
+        except StatewrightError:
+            return None
 
     def _load(self, definition: StoredDefinition) -> CompiledGraph:
         if definition.kind == "steps":

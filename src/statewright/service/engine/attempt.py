@@ -38,6 +38,7 @@ from statewright.service.engine.attempt_start import AttemptPreparation
 from statewright.service.engine.children import ChildStarter
 from statewright.service.engine.progress import NO_GRAPH, Progress, Stopping
 from statewright.service.engine.recorder import RunRecorder
+from statewright.service.operations.input_check import check_begin
 from statewright.service.operations.starting import Starter
 
 logger = logging.getLogger("statewright.service")
@@ -172,6 +173,8 @@ class RunAttempt:
         except Exception as error:
             await self._fail(Progress(run, NO_GRAPH), error)
             return
+        if not run.begun:
+            check_begin(run, graph)
         if context.meter is not None:
             context.meter.record_run_start(run.id, run.workspace_id)
         start = await self._preparation.prepare(graph)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -37,6 +37,7 @@ from statewright.service.context.service_context import ServiceContext, ServiceS
 from statewright.service.context.validation import validate_choice, validate_queue_name
 from statewright.service.engine.completion import Ending
 from statewright.service.operations.control import Cancellation
+from statewright.service.operations.input_check import check_input
 
 logger = logging.getLogger("statewright.service")
 ON_BUSY: Final = ("reject", "enqueue", "interrupt", "rollback")
@@ -98,7 +99,7 @@ class Starter:
         self, workspace_id: str, request: StartRun, definition: StoredDefinition, now: datetime
     ) -> tuple[Run, list[Change]]:
         """Return a new run of a definition, and the changes that create it. Raises InvalidRequest for its input."""
-        check_input(definition, request.input)
+        check_input(definition, self._context.catalog.find(definition), request.input, request.source)
         run_id = request.run_id or self.new_id()
         run = Run(
             id=run_id,
@@ -126,6 +127,20 @@ class Starter:
             updated_at=now,
         )
         return run, [Insert(run), *_labels(run)]
+
+    async def check_later_input(
+        self, workspace_id: str, graph: str | None, definition_id: str | None, value: Any
+    ) -> None:
+        """Raise InvalidRequest for the input of runs to be started later, as `prepare` would if they started now.
+
+        The graph need not exist yet. Then the input is checked when a run is started.
+        """
+        request = StartRun(graph=graph, definition_id=definition_id)
+        try:
+            definition = await adrive(self._context.versions.find_requested(workspace_id, request))
+        except NotFound:
+            return
+        check_input(definition, self._context.catalog.find(definition), value, request.source)
 
     def _queue_of(self, definition: StoredDefinition, tags: Sequence[str]) -> str:
         """Return the queue of a run that names none: that of its first tag with a queue, else that of its graph."""
@@ -238,15 +253,6 @@ class Starter:
 def claimed(run: Run, worker_id: str) -> Run:
     """Return a copy of a run that is claimed by a worker."""
     return replace(run, claim=new_run_id(), worker_id=worker_id, due_at=None)
-
-
-def check_input(definition: StoredDefinition, value: Any) -> None:
-    """Raise InvalidRequest if the input of a JSON workflow, whose steps read its fields, is not an object."""
-    if definition.kind == "steps" and value is not None and not isinstance(value, Mapping):
-        raise InvalidRequest(
-            f"The input of {definition.name!r} is of type {type(value).__name__}, but its steps read fields of it. "
-            f"Give an object."
-        )
 
 
 def _labels(run: Run) -> list[Insert]:

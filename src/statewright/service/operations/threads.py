@@ -20,12 +20,14 @@ from statewright.errors import (
     StatewrightError,
     StorageError,
 )
+from statewright.graph import END, START
 from statewright.runs import ApiKey, Condition, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
 from statewright.runtime.concurrency.thread_calls import call_in_thread
 from statewright.service.access.approval_permission import check_thread_change
 from statewright.service.context.records import NEWEST_FIRST, find_first
 from statewright.service.context.service_context import Operations
+from statewright.service.operations.input_check import refuse_unknown_keys
 from statewright.service.operations.thread_edits import ACTIVE, EditRecorder, ResumableRun, guard_no_run_since
 from statewright.stale_reads import for_history
 
@@ -96,7 +98,12 @@ class Threads(Operations):
         """
         ids = {"thread_id": thread_id, "checkpoint_id": checkpoint_id}
         config = {"configurable": without_none(ids)}
-        return await self._edit(workspace_id, thread_id, key, lambda app: app.update_state(config, values, as_node))
+
+        def update(app: CompiledGraph) -> dict[str, Any]:
+            _check_keys(app, values, as_node)
+            return app.update_state(config, values, as_node)
+
+        return await self._edit(workspace_id, thread_id, key, update)
 
     async def _edit(
         self, workspace_id: str, thread_id: str, key: ApiKey | None, edit: Callable[[CompiledGraph], dict[str, Any]]
@@ -176,6 +183,13 @@ class Threads(Operations):
             raise InvalidRequest(str(error)) from error
         except Exception as error:  # raised by a reducer
             raise InvalidRequest(f"The graph has rejected the values: {type(error).__name__}: {error}") from error
+
+
+def _check_keys(app: CompiledGraph, values: Any, as_node: str | None) -> None:
+    """Raise InvalidRequest if an update has an unknown key, which Python would drop with a warning."""
+    updates = app.program.start.updates if as_node == START else app.program.updates
+    node = as_node if as_node != END else None
+    refuse_unknown_keys(updates.unknown_key_problems(values, node), f"Graph {app.name!r}", "values")
 
 
 def _fields(values: Any) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ Schedules of other workspaces are treated as missing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from itertools import islice
@@ -77,12 +77,21 @@ _MAX_TRIES: Final = 10
 _FIELDS: Final = tuple(field.name for field in fields(NewSchedule))
 
 
-async def add_schedule(ledger: Ledger, workspace_id: str, new: NewSchedule, now: datetime) -> Schedule:
+CheckInput = Callable[[str, str | None, str | None, Json], Awaitable[None]]
+"""Raises InvalidRequest for the input of the runs of a graph or a definition in a workspace; see
+`Starter.check_later_input`."""
+
+
+async def add_schedule(
+    ledger: Ledger, workspace_id: str, new: NewSchedule, now: datetime, *, check_input: CheckInput | None = None
+) -> Schedule:
     """Create a schedule.
 
     Raises InvalidRequest, NotFound for an unknown definition, and RequestConflict for a name that is already in use.
     """
     values = await _resolve_columns(ledger, workspace_id, new, now)
+    if check_input is not None:
+        await check_input(workspace_id, new.graph, new.definition_id, new.input)
     schedule = Schedule(id=f"sch_{new_checkpoint_id()}", workspace_id=workspace_id, created_at=now, **values)
     try:
         await aresolve(ledger.write([Insert(schedule)]))
@@ -110,7 +119,13 @@ async def get_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -> S
 
 
 async def change_schedule(
-    ledger: Ledger, workspace_id: str, schedule_id: str, changes: Mapping[str, Any], now: datetime
+    ledger: Ledger,
+    workspace_id: str,
+    schedule_id: str,
+    changes: Mapping[str, Any],
+    now: datetime,
+    *,
+    check_input: CheckInput | None = None,
 ) -> Schedule:
     """Change some fields of a schedule. Raises the errors of `add_schedule`, and NotFound for an unknown schedule.
 
@@ -122,6 +137,9 @@ async def change_schedule(
         schedule = await get_schedule(ledger, workspace_id, schedule_id)
         new = replace(_as_request(schedule), **with_one_target(changes))
         values = await _resolve_columns(ledger, workspace_id, new, now)
+        # A schedule whose graph has changed since can still be paused or renamed.
+        if check_input is not None and not changes.keys().isdisjoint(("input", "graph", "definition_id")):
+            await check_input(workspace_id, new.graph, new.definition_id, new.input)
         if (new.cron, new.timezone, new.paused) == (schedule.cron, schedule.timezone, schedule.paused):
             values["next_at"] = schedule.next_at
         update = Update(Schedule, schedule_id, {**values, "version": Plus(1)}, where(version=schedule.version))

@@ -83,12 +83,12 @@ class StateUpdates(UpdateReader):
     def read_fields(self, mapping: dict[str, Any], node: str, ids: IdSource) -> dict[str, Any]:
         return self.read(mapping, node, ids)
 
+    def _problems_of_keys(self, mapping: Mapping[str, Any], node: str | None) -> dict[str, str]:
+        return {}  # neither the input nor the visible state has declared keys
+
 
 class InputReader(StateUpdates):
     """Converts the input of a run to writes. These reset all channels other than `input`."""
-
-    def unknown_key_message(self, update: Any) -> str | None:
-        return None  # an input has no declared keys
 
     def read(self, update: Any, node: str, ids: IdSource) -> dict[str, Any]:
         workflow_input = to_jsonable_map(update, "The input of the workflow")

@@ -68,6 +68,21 @@ def test_a_graph_is_run_by_its_name(service: Service):
     asyncio.run(run())
 
 
+def test_an_input_with_an_unknown_key_is_answered_with_400_and_starts_no_run(service: Service):
+    async def run() -> None:
+        async with serving(service=service) as api:
+            for path in (RUNS, f"{RUNS}?wait=5"):
+                error = await api.post(path, {"graph": "greeter", "input": {"inptu": "hi"}}, 400)
+                assert error["code"] == "VALIDATION_ERROR"
+                assert "Did you mean 'input'?" in error["message"]
+                assert [problem["path"] for problem in error["details"]["problems"]] == ["input.inptu"]
+            daily = {"name": "daily", "cron": "0 9 * * *", "graph": "greeter", "input": {"inptu": "hi"}}
+            assert "Did you mean 'input'?" in (await api.post("/schedules", daily, 400))["message"]
+            assert await api.get(RUNS) == []
+
+    asyncio.run(run())
+
+
 def test_the_same_idempotency_key_returns_the_same_run(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
