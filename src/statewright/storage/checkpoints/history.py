@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from statewright.channels import Added
 from statewright.checkpoint import BranchKey, SavedCheckpoint, Values
-from statewright.checkpoint.forms import PendingEntry, id_of, restore_saved_checkpoint
+from statewright.checkpoint.forms import REPORTED, PendingEntry, id_of, restore_saved_checkpoint
 from statewright.clock import instant_of
 from statewright.errors import DamagedDatabase
 from statewright.ids import CheckpointId
@@ -24,6 +24,16 @@ from statewright.storage.checkpoints.folding import SET, Base, Changes, Gain, Pa
 from statewright.storage.checkpoints.lines import LineReader
 from statewright.storage.database import Connection, Database
 from statewright.storage.row_ids import Interval
+
+STORED_REPORTED: Final = "\x01"
+"""The name of the field `REPORTED` in the table `grown`, where its own name cannot be stored because of its null
+character. Such a row exists only if an earlier version has stored this field as a growing one in a file, and then the
+name may also be that of the field. It is sorted among the names of other fields like that name."""
+
+
+def _field_of(name: str) -> str:
+    """Return the field that has a name in the table `grown`."""
+    return REPORTED if name == STORED_REPORTED else name
 
 
 class State(NamedTuple):
@@ -120,8 +130,9 @@ class HistoryReader(LineReader):
         needed = self._growing_fields(interval.line) - settled
         for field in sorted(needed if fields is None else needed & fields):
             gains_by_row: list[list[Gain]] = []
+            name = self.name_in_grown(interval.line, field)
             rows = self._connection.execute(
-                self._sql["grown"], (interval.line, field, interval.first, self.ids.number(end))
+                self._sql["grown"], (interval.line, name, interval.first, self.ids.number(end))
             )
             for replaces_value, body in rows:
                 gains_by_row.append([gain for gain in self._decode(body) if gain[0] <= interval.last])
@@ -133,7 +144,16 @@ class HistoryReader(LineReader):
 
     def _growing_fields(self, line: int) -> frozenset[str]:
         """Return the fields that have gains in a line."""
-        return frozenset(field for (field,) in self._connection.execute(self._sql["fields"], (line,)))
+        return frozenset(map(_field_of, self._names_in_grown(line)))
+
+    def _names_in_grown(self, line: int) -> list[str]:
+        return [name for (name,) in self._connection.execute(self._sql["fields"], (line,))]
+
+    def name_in_grown(self, line: int, field: str) -> str:
+        """Return the name of a field in the rows of its gains in a line."""
+        if field != REPORTED:
+            return field
+        return field if field in self._names_in_grown(line) else STORED_REPORTED
 
     def _records(self, interval: Interval) -> list[tuple[int, Changes]]:
         """Return the row ids and the changes of the checkpoints in an interval that are stored in records."""
@@ -268,7 +288,8 @@ class HistoryReader(LineReader):
             for segment, number, _, changes in self._overlapping(self._sql["segment_changes"], first, last):
                 for offset, change in enumerate(self._decode(changes) if changes is not None else ()):
                     changes_by_row.setdefault(self.ids.row_id(line, number + offset), {}).update(change)
-                for field, body in self._connection.execute(self._sql["grown_in"], (line, self.ids.number(segment))):
+                for name, body in self._connection.execute(self._sql["grown_in"], (line, self.ids.number(segment))):
+                    field = _field_of(name)
                     for number_in_line, kind, content in self._decode(body):
                         row_changes = changes_by_row.setdefault(self.ids.row_id(line, number_in_line), {})
                         row_changes[field] = change_of(kind, content)

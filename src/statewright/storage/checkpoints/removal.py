@@ -107,7 +107,8 @@ class Pruner:
 
         `end` is the row id of the segment.
         """
-        key = (self._ids.line(row_id), field, self._ids.number(end))
+        line = self._ids.line(row_id)
+        key = (line, self._reader.name_in_grown(line, field), self._ids.number(end))
         row = self._connection.execute(self._sql["grown"], key).fetchone()
         gains = self._database.decode(row[0]) if row is not None else ()
         later_gains = [gain for gain in gains if gain[0] > self._ids.number(row_id)]

@@ -47,7 +47,8 @@ SMALL: Final = 4096
 MOST_WITHOUT_BASE: Final = 16
 """The number of consecutive segments without a base after which a segment gets one even if the changes are small."""
 _NEVER_GROWING: Final = frozenset({REPORTED})
-"""Fields that are short lists. Their names contain a null character, which a text column of Postgres cannot store."""
+"""Fields that are short lists. They only have rows in `grown` if an earlier version has written some to the same line;
+see `history.STORED_REPORTED`."""
 
 _ADDED = CODECS["statewright.channels.delta.Added"].tag
 _MERGED = CODECS["statewright.channels.delta.Merged"].tag
@@ -163,7 +164,8 @@ class SegmentWriter:
             body = _pack([[number, kind, content] for number, kind, content, _ in gains])
             item_count = sum(count for _, _, _, count in gains)
             stored = self._encryptor.encrypt(body, compress=True)
-            self._connection.execute(self._sql["insert_grown"], (line, field, last, replaces_value, item_count, stored))
+            name = self._reader.name_in_grown(line, field)
+            self._connection.execute(self._sql["insert_grown"], (line, name, last, replaces_value, item_count, stored))
         return frozenset(fields)
 
     def _needs_previous_value(
@@ -179,7 +181,8 @@ class SegmentWriter:
             return True
         if all(kind == ADD for _, kind, _, _ in gains):
             return False
-        (item_count,) = self._connection.execute(self._sql["items"], {"line": line, "field": field}).fetchone()
+        name = self._reader.name_in_grown(line, field)
+        (item_count,) = self._connection.execute(self._sql["items"], {"line": line, "field": name}).fetchone()
         if not item_count or item_count <= LONGEST:
             return False
         value = self._reader.state_at(parent).get(field)

@@ -11,7 +11,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from statewright.checkpoint.forms import REPORTED
 from statewright.errors import DamagedDatabase, StorageError
+from statewright.storage.checkpoints.history import STORED_REPORTED
 from statewright.storage.copy.tables import CopiedColumn, CopiedTable, Kind, Numbering
 from statewright.storage.database import Connection, Database
 
@@ -104,6 +106,9 @@ class RowCodec:
                 return int
             case Kind.REAL:
                 return float
+            case Kind.TEXT if (self._table.name, column.name) == ("grown", "field"):
+                # Only files of earlier versions have rows with this name, which a server cannot store.
+                return lambda name: STORED_REPORTED if name == REPORTED else name
             case Kind.VALUE:
                 without_encryption = bytes if self._is_raw else database.encryptor.without_encryption
                 # Earlier versions stored private text as text.

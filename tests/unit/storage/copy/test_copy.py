@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import pytest
 from tests.postgres_server import shared_url
@@ -18,11 +18,14 @@ from tests.unit.storage.copy.conftest import (
     saver_of,
 )
 
-from statewright import Command
-from statewright.checkpoint import LeaseRequest
+from statewright import END, START, Command, StateGraph, append, interrupt
+from statewright.checkpoint import LeaseRequest, PrunePolicy
+from statewright.checkpoint.forms import REPORTED
 from statewright.errors import DamagedDatabase, InvalidConfig, SerdeError, StorageError, StorageLocked
 from statewright.futures import resolve
 from statewright.runs import RECORDS, Advance, Insert, NewEvent, Worker
+from statewright.storage.checkpoints import segments
+from statewright.storage.checkpoints.history import STORED_REPORTED
 from statewright.storage.copy import copy_database, rows
 from statewright.storage.copy.tables import TABLES
 from statewright.storage.database import Database
@@ -205,6 +208,82 @@ def test_pages_are_limited_by_rows_and_by_bytes(opened: Open, kind: str, monkeyp
     assert sizes[:5] == [2] * 5
     assert max(sizes) == 4
     assert sum(sizes) == 20
+
+
+# -- files of earlier versions
+
+
+class Words(TypedDict, total=False):
+    words: Annotated[list[str], append]
+
+
+def asking_app_on(saver: Any) -> Any:
+    """A graph that calls another one, which asks for words until it gets the word `end`, and reports them."""
+
+    def ask(state: Words) -> Words:
+        return {"words": [interrupt("next word?")]}
+
+    inner: Any = StateGraph(Words).add_node("ask", ask).add_edge(START, "ask")
+    inner.add_conditional_edges("ask", lambda state: END if state["words"][-1] == "end" else "ask", ["ask", END])
+    outer: Any = StateGraph(Words).add_node("inner", inner.compile()).add_edge(START, "inner").add_edge("inner", END)
+    return outer.compile(saver)
+
+
+def say(database: Database, thread: str, *words: str) -> list[str]:
+    """Answer the question of a thread with each of the words, and return all words of its state."""
+    app = asking_app_on(saver_of(database))
+    states = [app.invoke(Command(resume=word), {"thread_id": thread}) for word in words]
+    database.write(lambda connection: None)  # waits for compactions
+    return states[-1].get("words", [])
+
+
+EARLIER = [f"word {number}" for number in range(9)]
+LATER = [f"later {number}" for number in range(12)]
+
+
+def names_in_grown(database: Database) -> set[str]:
+    return {name for (name,) in rows_of(database, "grown", "field")}
+
+
+@pytest.fixture
+def earlier_file(opened: Open, monkeypatch: pytest.MonkeyPatch) -> Database:
+    """A file in which what a waiting subgraph reports is stored as a growing field, as earlier versions did."""
+    database = opened("sqlite")
+    with monkeypatch.context() as patch:
+        patch.setattr(segments, "_NEVER_GROWING", frozenset())
+        asking_app_on(saver_of(database)).invoke({}, {"thread_id": "t"})
+        say(database, "t", *EARLIER)
+    rename = "UPDATE grown SET field = ? WHERE field = ?"
+    database.write(lambda connection: connection.execute(rename, (REPORTED, STORED_REPORTED)))
+    assert REPORTED in names_in_grown(database)
+    return database
+
+
+@targets
+def test_what_a_subgraph_has_reported_is_copied_from_a_file_of_an_earlier_version(
+    opened: Open, earlier_file: Database, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    target = opened(kind)
+    copy_database(earlier_file, target)
+    assert contents_of(target) == contents_of(earlier_file)
+    assert REPORTED not in names_in_grown(target)
+    # The call goes on for long enough that more of its checkpoints are compacted.
+    for database in (earlier_file, target):
+        assert say(database, "t", *LATER, "end") == [*EARLIER, *LATER, "end"]
+    assert not [record for record in caplog.records if record.name.startswith("statewright.storage")]
+
+
+@targets
+def test_a_copied_history_of_an_earlier_version_can_be_pruned_and_forked(
+    opened: Open, earlier_file: Database, kind: str
+) -> None:
+    target = opened(kind)
+    copy_database(earlier_file, target)
+    for database in (earlier_file, target):
+        saver = saver_of(database)
+        resolve(saver.prune(PrunePolicy(keep_last=3)))
+        resolve(saver.copy_thread("t", "copy"))
+        assert say(database, "copy", *LATER, "end") == [*EARLIER, *LATER, "end"]
 
 
 # -- when it is refused
