@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,8 @@ from statewright.cli.main import main
 
 GRAPHS = """
 import logging
+import time
+from pathlib import Path
 from typing import TypedDict
 from statewright import START, StateGraph, interrupt, wait_for_event
 from statewright.workflow.steps import task_handler
@@ -45,7 +49,11 @@ def built(*fns):
         graph.add_edge(START, fn.__name__)
     return graph.compile()
 
-doubling, failing, asking = built(double), built(fail), built(ask)
+def hold(state):
+    while not Path(state["text"]).exists():
+        time.sleep(0.02)
+
+doubling, failing, asking, holding = built(double), built(fail), built(ask), built(hold)
 
 def other(state):
     interrupt("and you?")
@@ -306,6 +314,20 @@ def test_an_unknown_field_of_the_input_is_an_error_with_a_suggestion(statewright
         assert (result.code, len(result.err.splitlines())) == (2, 1)
         assert "unknown key 'txet'. Did you mean 'text'?" in result.err
     assert statewright("runs", "ls", "--json").out == before
+
+
+def test_a_run_is_shown_with_its_worker_while_it_is_being_advanced(statewright: Command, tmp_path: Path) -> None:
+    release = tmp_path / "release"
+    run = start(statewright, "holding", "--input", f"text={release}")
+    try:
+        while not (line := re.search(r"^worker +(\S.*)$", statewright("runs", "show", run).out, re.M)):
+            time.sleep(0.02)
+        assert line[1].endswith(f" on {socket.gethostname()}")
+        assert line[1].startswith("wrk_")
+    finally:
+        release.touch()
+    assert statewright("runs", "watch", run).code == 0
+    assert not re.search(r"^worker ", statewright("runs", "show", run).out, re.M)
 
 
 def test_the_logs_of_steps_are_shown(statewright: Command) -> None:

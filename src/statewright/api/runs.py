@@ -50,6 +50,8 @@ class Run(Resource):
     losses: int = 0
     """The number of workers that were lost, one after another, while they advanced the same superstep. A run that has
     failed with losses was set aside."""
+    worker_id: str | None = None
+    """The id of the worker that is advancing the run; null while it is not being advanced."""
     source: str
     """The origin of the run: `api`, or `schedule:`, `event:`, `run:` or `failure:` followed by an id."""
     parent_id: str | None
@@ -107,6 +109,9 @@ class Step(Resource):
 class RunWithSteps(Run):
     """A run with its steps, in the order in which they started."""
 
+    worker_host: str | None = None
+    """The name of the machine or container of the worker that is advancing the run; null while it is not being
+    advanced, and for a key without the scope `workers:read`."""
     step_runs: tuple[Step, ...]
 
 

@@ -80,6 +80,7 @@ def _print_run(run: RunWithSteps) -> None:
         "tags": ", ".join(run.tags),
         "queue": run.queue,
         "priority": run.priority,
+        "worker": _format_worker(run),
         "losses": f"{run.losses} workers were lost with it" if run.losses else None,
         "created": format_optional_instant(run.created_at),
         "started": format_optional_instant(run.started_at),
@@ -91,6 +92,11 @@ def _print_run(run: RunWithSteps) -> None:
         "error": format_run_error(run) if run.error else None,
     }
     print_fields((name, value) for name, value in fields.items() if value)
+
+
+def _format_worker(run: RunWithSteps) -> str | None:
+    """Return the worker that is advancing a run, with its machine as far as it is known; None if there is none."""
+    return f"{run.worker_id} on {run.worker_host}" if run.worker_host is not None else run.worker_id
 
 
 def _json(value: Any) -> str:

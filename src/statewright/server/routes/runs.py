@@ -10,7 +10,8 @@ from pydantic import Field, field_validator, model_validator
 from pydantic.alias_generators import to_snake
 
 from statewright.api.runs import LONGEST_WAIT, OnBusy, StatusName
-from statewright.runs import Order, RunStatus
+from statewright.async_futures import aresolve
+from statewright.runs import Order, Run, RunStatus, Worker
 from statewright.server.context.auth import Caller
 from statewright.server.http.body import Body, IdempotencyKey, Instant, JsonMap, Name, Tag, WorkflowBody
 from statewright.server.http.encode import success_response
@@ -26,6 +27,7 @@ from statewright.server.http.parameters import (
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import RUN, RUN_IDS, RUN_WITH_STEPS, STARTED_RUN, STEP
 from statewright.service import RunFilter, Started, StartRun
+from statewright.service.access import WORKERS_READ
 from statewright.service.operations.starting import MAX_PRIORITY
 
 router = APIRouter(prefix="/api/v1/workflow-runs", route_class=StrictRoute, tags=["workflow-runs"])
@@ -236,7 +238,20 @@ async def read_run(caller: CurrentCaller, run_id: PathId, wait: Wait = None) -> 
     run = await caller.context.shutdown.race(service.wait(workspace, run_id, wait)) if wait else None
     run = run or await service.run(workspace, run_id)
     steps = await service.steps(workspace, run_id)
-    return success_response({**RUN.encode(run), "stepRuns": STEP.encode_all(steps)})
+    host = await _find_worker_host(caller, run)
+    return success_response({**RUN.encode(run), "workerHost": host, "stepRuns": STEP.encode_all(steps)})
+
+
+async def _find_worker_host(caller: Caller, run: Run) -> str | None:
+    """Return the name of the machine of the worker that advances a run.
+
+    Return None if no worker does, or the caller may not read workers, which belong to no workspace.
+    """
+    may_read = caller.key is None or WORKERS_READ in caller.key.scopes
+    if run.worker_id is None or not may_read:
+        return None
+    worker: Worker | None = await aresolve(caller.ledger.get(Worker, run.worker_id))
+    return worker.host if worker is not None else None
 
 
 _CONTROL_ROUTE: dict[str, Any] = {"scope": "runs:write", "errors": (404, 409)}

@@ -14,6 +14,7 @@ from statewright.async_futures import aresolve
 from statewright.runs import DEFAULT_WORKSPACE, Change, Delete, Insert, Queue, Run, RunStatus, Update, Worker, where
 from statewright.service import Service, ServiceSettings
 from statewright.service.access import create_key
+from statewright.service.context.records import release_values
 
 OPERATOR = {"headers": {"x-admin-token": ADMIN_TOKEN}}
 
@@ -100,6 +101,46 @@ def test_a_worker_or_queue_that_is_removed_meanwhile_is_no_failure():
             answer = await api.call("PUT", "/queues/gpu", json=limits)
             queue = answer.json()["data"]
             assert (queue["name"], queue["maxRunning"], queue["depth"], queue["dead"]) == ("gpu", 2, 0, 0)
+
+    asyncio.run(run())
+
+
+def test_a_run_names_its_worker_and_the_machine_of_it_while_it_is_claimed():
+    async def run() -> None:
+        async with serving(service=http_only()) as api:
+            ledger = api.service.context.ledger
+            await write(api.service, worker(api.service, "wrk_a", 60))
+            run_id = (await api.start(LEAD, wait=0))["id"]
+            details = await api.get(f"/workflow-runs/{run_id}")
+            assert (details["workerId"], details["workerHost"]) == (None, None)
+            (claimed,) = await aresolve(ledger.claim("wrk_a", api.service.clock.now(), 1))
+            details = await api.get(f"/workflow-runs/{run_id}")
+            assert (details["workerId"], details["workerHost"]) == ("wrk_a", "pod-1")
+            assert [entry["workerId"] for entry in await api.get("/workflow-runs")] == ["wrk_a"]
+            await write(api.service, Delete(Worker, where(id="wrk_a")))  # it is lost, and its runs not yet released
+            details = await api.get(f"/workflow-runs/{run_id}")
+            assert (details["workerId"], details["workerHost"]) == ("wrk_a", None)
+            await write(api.service, Update(Run, claimed.id, release_values(None)))
+            assert (await api.get(f"/workflow-runs/{run_id}"))["workerId"] is None
+
+    asyncio.run(run())
+
+
+def test_the_machine_of_a_worker_is_only_shown_to_keys_that_may_read_workers():
+    async def run() -> None:
+        async with serving(service=http_only(), auth="keys", admin_token=ADMIN_TOKEN) as api:
+            ledger, now = api.service.context.ledger, api.service.clock.now()
+            await write(api.service, worker(api.service, "wrk_a", 60))
+            keys = [
+                (await create_key(ledger, DEFAULT_WORKSPACE, "key", scopes, now=now))[1]
+                for scopes in (["admin"], ["runs:read"], ["runs:read", "workers:read"])
+            ]
+            owners = [api.as_owner_of(key) for key in keys]
+            run_id = (await owners[0].start(LEAD, wait=0))["id"]
+            await aresolve(ledger.claim("wrk_a", api.service.clock.now(), 1))
+            shown = [await owner.get(f"/workflow-runs/{run_id}") for owner in owners]
+            assert [details["workerId"] for details in shown] == ["wrk_a"] * 3
+            assert [details["workerHost"] for details in shown] == [None, None, "pod-1"]
 
     asyncio.run(run())
 
