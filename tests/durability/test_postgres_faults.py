@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import operator
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, TypedDict
@@ -26,7 +27,8 @@ from statewright.errors import (
     ThreadBusy,
 )
 from statewright.futures import resolve
-from statewright.runs import Advance, Condition, Insert, NewEvent, Run, RunStatus, UpdateAll, where
+from statewright.runs import Advance, Condition, Insert, NewEvent, Run, RunStatus, where
+from statewright.service import Catalog, Service, ServiceSettings, StartRun
 from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver
 from statewright.storage.postgres import database as database_module
 from statewright.testing.clock import FakeClock
@@ -117,11 +119,18 @@ def test_runs_go_on_after_a_restart_of_the_server(server: Server, schema: str, m
 def test_every_run_is_worked_on_once_although_the_server_restarts(server: Server, schema: str, mode: str) -> None:
     done: list[str] = []
 
+    def claim(ledger: PostgresLedger, worker: str) -> Sequence[Run]:
+        try:
+            return resolve(ledger.claim(worker, datetime.now(UTC), 2))
+        except StorageUnavailable:  # the response was lost
+            claimed = [*where(worker_id=worker), Condition("claim", "!=", None)]
+            return resolve(ledger.find(Run, claimed)) or claim(ledger, worker)
+
     def work(ledger: PostgresLedger, worker: str) -> None:
-        while runs := resolve(ledger.claim(worker, datetime.now(UTC), 2)):
+        while runs := claim(ledger, worker):
             for claimed in runs:
                 is_own = where(claim=claimed.claim)
-                end = {"status": RunStatus.COMPLETED, "claim": None, "due_at": None}
+                end = {"status": RunStatus.COMPLETED, "claim": None, "worker_id": None, "due_at": None}
                 resolve(ledger.write([Advance(claimed.id, datetime.now(UTC), end, expect=is_own)]))
                 done.append(claimed.id)
 
@@ -136,12 +145,6 @@ def test_every_run_is_worked_on_once_although_the_server_restarts(server: Server
                 server.start()
             for result in works:
                 result.result()
-        # A claim whose response was lost is known to be committed, but not which runs it has claimed. A worker releases
-        # these with its next heartbeat.
-        unattended = [Condition("status", "!=", RunStatus.COMPLETED), Condition("claim", "!=", None)]
-        release = {"claim": None, "worker_id": None, "due_at": datetime(2026, 1, 1, tzinfo=UTC)}
-        resolve(ledgers[0].write([UpdateAll(Run, unattended, release)]))
-        work(ledgers[0], "w0")
         left = resolve(ledgers[0].count(Run, [Condition("status", "!=", RunStatus.COMPLETED)]))
     assert left == 0
     assert sorted(done) == sorted(f"r{n}" for n in range(RUNS))
@@ -239,12 +242,55 @@ IDLE = b"Z\0\0\0\5I"
 def cut_at_commit(proxy: TcpProxy) -> Callable[[bytes], bool]:
     """Return a watch that cuts one connection when the server reports a commit."""
     before = proxy.cuts
-
-    def reports_commit(data: bytes) -> bool:
-        # Without a statement that commits, the server reports that no transaction is open after the last result.
-        return b"COMMIT\0" in data or (b"record_transaction\0" in data and data.endswith(IDLE))
-
     return lambda data: proxy.cuts == before and reports_commit(data)
+
+
+def reports_commit(data: bytes) -> bool:
+    # Without a statement that commits, the server reports that no transaction is open after the last result.
+    return b"COMMIT\0" in data or (b"record_transaction\0" in data and data.endswith(IDLE))
+
+
+def test_a_claim_whose_response_is_lost_is_reported(server: Server, schema: str, proxy: TcpProxy) -> None:
+    with PostgresDatabase(server.tcp_url(proxy.port), schema=schema) as database:
+        ledger = PostgresLedger(database)
+        resolve(ledger.write([Insert(run(f"r{n}", due_at=datetime(2026, 1, 1, tzinfo=UTC))) for n in range(3)]))
+        proxy.watch_responses = cut_at_commit(proxy)
+        with pytest.raises(StorageUnavailable, match="Read the stored data"):
+            resolve(ledger.claim("w", datetime.now(UTC), 2))
+        assert proxy.cuts == 1
+        claimed = resolve(ledger.find(Run, where(worker_id="w")))
+        assert len({claimed.claim for claimed in claimed}) == 2
+        assert len(resolve(ledger.claim("w", datetime.now(UTC), 2))) == 1
+
+
+def test_a_worker_begins_the_runs_of_a_claim_whose_response_is_lost_without_waiting_for_a_heartbeat(
+    server: Server, schema: str, proxy: TcpProxy
+) -> None:
+    async def work() -> list[Run]:
+        catalog = Catalog()
+        catalog.serve("count", counting_graph(lambda n: None))
+        with PostgresDatabase(server.tcp_url(proxy.port), schema=schema) as database:
+            ledger = PostgresLedger(database)
+            # The heartbeats are farther apart than the test lasts.
+            settings = ServiceSettings(lease=36_000, poll_interval=36_000)
+            service = Service(catalog, ledger=ledger, saver=PostgresSaver(database), settings=settings)
+            async with service:
+                proxy.watch_responses = cut_at_claim(proxy)
+                # Later, so that no run is claimed by the request that starts it.
+                soon = datetime.now(UTC) + timedelta(seconds=1)
+                requests = [StartRun(graph="count", input={"n": STEPS - 2}, after=soon) for _ in range(4)]
+                runs = [(await service.start("default", request)).run for request in requests]
+                return [await service.wait("default", run.id, 600) for run in runs]
+
+    runs = asyncio.run(work())
+    assert proxy.cuts == 1
+    assert [run.status for run in runs] == [RunStatus.COMPLETED] * 4
+
+
+def cut_at_claim(proxy: TcpProxy) -> Callable[[bytes], bool]:
+    """Return a watch that cuts one connection when the server reports a claim of runs and its commit."""
+    before = proxy.cuts
+    return lambda data: proxy.cuts == before and reports_commit(data) and b"wrk_" in data and b"run_" in data
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,9 @@ class Statement:
     receive: Callable[[list[Any], int], None] | None = None
     """Receives the rows that the statement returns, and the number of rows returned or changed, before the
     transaction is reported as committed."""
+    needs_response: bool = False
+    """True if the caller cannot do without the result. Otherwise a transaction whose response was lost is reported as
+    committed if it was, although nothing was received."""
 
     def check(self, rows: list[Any], count: int) -> None:
         """Process the result of the statement. Raises the error of `mismatch` if the number of rows is wrong."""

@@ -16,7 +16,7 @@ import pytest
 from statewright import END, START, StateGraph, interrupt
 from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer, InMemorySaver
-from statewright.errors import NotFound, StatewrightError
+from statewright.errors import NotFound, StatewrightError, StorageUnavailable
 from statewright.runs import (
     Delete,
     InMemoryLedger,
@@ -437,3 +437,40 @@ class BusyLedger:
             while not self.worker.active_runs and time.monotonic() < until:
                 time.sleep(0.001)
         return self._ledger.write(changes)
+
+
+class LosingLedger:
+    """A ledger that loses the response to the first write that claims a new run."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger, self.losses = ledger, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def write(self, changes: Any) -> Any:
+        result = self._ledger.write(changes)
+        claims = any(isinstance(change, Insert) and getattr(change.record, "claim", None) for change in changes)
+        if not claims or self.losses:
+            return result
+        self.losses += 1
+        if hasattr(result, "result"):
+            result.result()
+        raise StorageUnavailable("injected")
+
+
+async def test_a_run_whose_start_was_saved_without_a_response_begins_without_waiting_for_a_heartbeat(
+    storage: tuple[Ledger, Checkpointer],
+) -> None:
+    ledger: Any = LosingLedger(storage[0])
+    catalog = Catalog()
+    catalog.serve("g", build_graph("g", lambda state: {"first": 1}))
+    settings = ServiceSettings(lease=36_000, poll_interval=36_000)
+    async with Service(catalog, ledger=ledger, saver=storage[1], settings=settings) as service:  # type: ignore[arg-type]
+        while service.worker is None or not service.worker.has_free_capacity:
+            await asyncio.sleep(0.01)
+        with pytest.raises(StorageUnavailable):
+            await service.start(WS, StartRun(graph="g", input={}, idempotency_key="k"))
+        again = await service.start(WS, StartRun(graph="g", input={}, idempotency_key="k"))
+        assert (again.created, ledger.losses) == (False, 1)
+        assert (await service.wait(WS, again.run.id, TIMEOUT)).status is RunStatus.COMPLETED

@@ -13,10 +13,12 @@ Two rules keep a run from being executed by two live workers:
   other workers already consider it lost. A check before the claim, or in the transaction of the claim, would compare
   the lease with an outdated time.
 
-A claim may outlive its attempt, because the database could not be written when the attempt ended, or because the claim
-was saved but the response was lost. No other worker touches such a run while this worker is alive. So with each
-heartbeat, the worker releases the runs that it has claimed but does not advance. A claim whose response is still on its
-way looks the same in the database, so claims in flight are tracked as `_ClaimInFlight`.
+The ledger may have runs that this worker has claimed but does not advance, and no other worker touches them while this
+one is alive. Either the claim was saved and the response was lost, and the worker takes up the run; or the attempt has
+ended, and the database could not be written. Then the worker releases the run, because a new claim also fences off what
+may be left of the attempt. The worker looks for such runs as soon as a claim has failed, and with each heartbeat. A
+claim whose response is still on its way looks the same in the database, so claims in flight are tracked as
+`_ClaimInFlight`.
 """
 
 from __future__ import annotations
@@ -114,8 +116,14 @@ class RunWorker:
         self._claims_in_flight: set[_ClaimInFlight] = set()
         self._lock = threading.Lock()
         """Guards the reservations and the claims in flight."""
+        self._may_have_lost_claims = False
+        """True if a claim may have been saved whose response was lost."""
+        self._ended_claims: set[str] = set()
+        """The claims of attempts that have ended since the last heartbeat, or whose run was still claimed then."""
+        self._attending = asyncio.Lock()
+        """Held while the worker looks for claimed runs without an attempt."""
         self._unattended: dict[tuple[str, str | None], frozenset[_ClaimInFlight]] = {}
-        """Claimed runs without an attempt at the last heartbeat: (run id, claim) -> claims that are still in flight."""
+        """Claimed runs without an attempt at the last look: (run id, claim) -> claims that are still in flight."""
         self._has_stopped_claiming = asyncio.Event()
         self._is_registered = False
         """True if the worker is registered, as far as this process knows."""
@@ -171,6 +179,11 @@ class RunWorker:
                 self._reserved_runs.append(run)
         self.wake()
 
+    def note_lost_claim(self) -> None:
+        """Look soon for a run that was claimed with a reservation whose result is not known."""
+        self._may_have_lost_claims = True
+        self.wake()
+
     def wake(self) -> None:
         """Wake the worker, so that it looks for work at once."""
         loop = self._loop
@@ -213,6 +226,7 @@ class RunWorker:
             self._wakeup.clear()
             await self._begin_reserved()
             await self._begin_due()
+            await self._attend_lost_claims()
             await self._wait_for_work()
 
     async def _begin_reserved(self) -> None:
@@ -267,14 +281,15 @@ class RunWorker:
             runs = await aresolve(claim)
         except Exception:
             logger.exception("The worker could not claim runs. It will try again.")
+            self._may_have_lost_claims = True
             return ()
         return runs if runs and await self._ensure_lease() else ()
 
     async def _ensure_lease(self) -> bool:
         """Check the lease, and renew it or register again if necessary. Return False if that has failed.
 
-        Called between claiming runs and beginning them. After a failure the claimed runs are not begun, and the next
-        heartbeat releases them.
+        Called between claiming runs and beginning them. After a failure the claimed runs are not begun before the next
+        heartbeat, which renews the lease first.
         """
         try:
             record = await aresolve(self._ledger.get(Worker, self.id))
@@ -282,7 +297,7 @@ class RunWorker:
             if record is None or record.until <= self._clock.now() + timedelta(seconds=self._heartbeat_interval):
                 await self._renew_lease()
         except Exception:
-            logger.exception("The worker could not check its lease. It will release the runs that it has just claimed.")
+            logger.exception("The worker could not check its lease. Its next heartbeat begins the runs it has claimed.")
             return False
         return True
 
@@ -296,6 +311,8 @@ class RunWorker:
 
     def _on_attempt_done(self, task: asyncio.Task[None]) -> None:
         attempt = self._attempts.pop(task)
+        if attempt.claim is not None:
+            self._ended_claims.add(attempt.claim)
         if self._by_run.get(attempt.run_id) is attempt:
             del self._by_run[attempt.run_id]
         if not task.cancelled() and task.exception() is not None:
@@ -389,7 +406,7 @@ class RunWorker:
                 await self._renew_lease()
                 await self._release_lost_workers(self._clock.now())
                 await self._check_claimed_runs()
-                await self._release_unattended()
+                await self._attend_claimed_runs()
             except Exception:
                 logger.exception("A heartbeat of the worker has failed. It will try again.")
                 seconds = min(seconds, self._settings.poll_interval)
@@ -505,28 +522,51 @@ class RunWorker:
             for attempt in batch:
                 attempt.check_record(records.get(attempt.run_id))
 
-    async def _release_unattended(self) -> None:
-        """Release the runs that this worker has claimed but does not advance.
+    async def _attend_lost_claims(self) -> None:
+        """Look for runs whose claim was saved although it has failed, or was in flight at the last look."""
+        if not (self._may_have_lost_claims or self._unattended):
+            return
+        self._may_have_lost_claims = False
+        try:
+            await self._attend_claimed_runs()
+        except Exception:
+            self._may_have_lost_claims = True
+            logger.exception("The worker could not read the runs that it has claimed. It will try again.")
 
-        When such a run is first seen, any claim that is in flight at that moment may be the claim on that run. So the
-        run is released only after the results of all these claims have arrived, at a later heartbeat if necessary.
+    async def _attend_claimed_runs(self) -> None:
+        """Take up or release the runs that this worker has claimed but does not advance.
+
+        When such a run is first seen, any claim that is in flight at that moment may be the claim on that run. So
+        nothing is done before the results of all these claims have arrived, at a later call if necessary.
         """
-        claimed = await aresolve(self._ledger.find(Run, _claimed_by(self.id)))
-        with self._lock:
-            attended = {run.claim for run in self._reserved_runs}
-            attended |= {attempt.claim for attempt in self._attempts.values()}
-            in_flight = frozenset(self._claims_in_flight)
-        previous, self._unattended = self._unattended, {}
-        for run in claimed:
-            if run.claim in attended:
-                continue
-            still_in_flight = previous.get((run.id, run.claim), in_flight) & in_flight
-            if still_in_flight:
-                self._unattended[run.id, run.claim] = still_in_flight
-            else:
-                logger.warning("Run %s is claimed by this worker, which is not advancing it. Releasing it.", run.id)
-                await self._release(run, self._clock.now(), "storage failure")
+        async with self._attending:
+            claimed = await aresolve(self._ledger.find(Run, _claimed_by(self.id)))
+            with self._lock:
+                attended = {run.claim for run in self._reserved_runs}
+                attended |= {attempt.claim for attempt in self._attempts.values()}
+                in_flight = frozenset(self._claims_in_flight)
+            self._ended_claims &= {run.claim for run in claimed if run.claim is not None}
+            previous, self._unattended = self._unattended, {}
+            for run in claimed:
+                if run.claim in attended:
+                    continue
+                still_in_flight = previous.get((run.id, run.claim), in_flight) & in_flight
+                if still_in_flight:
+                    self._unattended[run.id, run.claim] = still_in_flight
+                    continue
+                if run.claim in self._ended_claims or not self._take_up(run):
+                    logger.warning("Run %s is claimed by this worker, which is not advancing it. Releasing it.", run.id)
+                    await self._release(run, self._clock.now(), "storage failure")
                 self._wakeup.set()
+
+    def _take_up(self, run: Run) -> bool:
+        """Begin a run that was claimed by a claim whose response was lost. Return False if there is no capacity."""
+        with self._lock:
+            if not self.has_free_capacity:
+                return False
+            self._reserved_runs.append(run)
+        logger.info("The claim on run %s was saved, but the response was lost. The worker takes up the run.", run.id)
+        return True
 
     # -- ending
 

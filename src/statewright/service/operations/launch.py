@@ -86,6 +86,11 @@ class LaunchOperations(ControlOperations):
         except RecordPresent:  # a limit was set since it was read
             self.starter.forget_limits(run)
             started = None
+        except RecordConflict:
+            raise
+        except BaseException:  # the run may have been written nevertheless
+            worker.note_lost_claim()
+            raise
         finally:
             worker.settle(reservation, claimed_run)
         return started if started is not None else await self._write(workspace_id, request, slot, labels)

@@ -349,6 +349,11 @@ class Session:
         """True if the transaction has no statement but those that begin it, which have not been sent."""
         return 0 < self._begin_count == len(self._queue) and not self._locks
 
+    @property
+    def needs_response(self) -> bool:
+        """True if a queued statement has a result that its job cannot do without."""
+        return any(query.statement is not None and query.statement.needs_response for query in self._queue)
+
     def _discard_empty_transaction(self) -> bool:
         """Discard the queue if the transaction is empty, and return whether it was."""
         if is_empty := self.is_transaction_empty:

@@ -56,7 +56,7 @@ class PostgresLedger(DatabaseLedger[PostgresDatabase]):
                     logger.exception("A claimed run cannot be read. Delete it, or restore a copy of the database.")
 
         parameters = (claimant.worker_id, claims, at, *_served(claimant))
-        connection.send(Statement(sql, parameters, receive=receive))
+        connection.send(Statement(sql, parameters, receive=receive, needs_response=True))
         return claimed
 
     def _next_due(self, connection: Connection, claimant: Claimant) -> NextDue:

@@ -18,8 +18,9 @@ being removed, an update has to pass those of its row.
 *Patience.* A session that was lost is replaced within `PATIENCE` seconds, if the server can be reached again by
 then. A restart of a server takes some seconds, and a lease expires after a minute.
 
-*Results.* If the response to a commit was lost, so are the results of statements that were sent with it. These are the
-numbers of new events and of deliveries, and sums of spending, which only save a look at the tables.
+*Results.* If the response to a commit was lost, so are the results of statements that were sent with it. Most are
+numbers of new events and of deliveries, and sums of spending, which only save a look at the tables. But a claim says
+which runs it has claimed. So the loss of that result is an error, after which a worker looks for its claimed runs.
 
 *Rejected.* To ask whether the head is that of the commit: it would answer for commits, but not for claims, signals and
 other changes of the ledger. To ask for the state of the transaction by its id (`pg_xact_status`): the client learns the
@@ -143,19 +144,21 @@ class SessionWriter:
         """Commit the transaction.
 
         If the session is lost, find out whether the transaction was committed. Raises ConnectionLost without `was_sent`
-        if it was not, and with it if that cannot be found out.
+        if it was not, and with it if that cannot be found out, or a job needs the lost results of a transaction that
+        was committed.
         """
         session, writer = self.session, self._id
         assert session is not None
         if not session.is_transaction_empty:
             self._number += 1
             session.send(Statement(self._sql["record"], (writer, self._number), translate=self._translate))
+        needs_response = session.needs_response
         try:
             session.commit()
         except ConnectionLost as lost:
             if lost.was_sent and not self._was_committed(lost):
                 raise ConnectionLost(str(lost)) from lost
-            if not lost.was_sent:
+            if not lost.was_sent or needs_response:
                 raise
 
     def _translate(self, error: Exception) -> Exception | None:

@@ -512,7 +512,7 @@ class FailingReadsLedger:
         return self._ledger.claim(*args, **served)
 
 
-async def test_an_unattended_claim_is_released_with_the_next_heartbeat(
+async def test_a_claim_without_an_attempt_is_taken_up_with_the_next_heartbeat(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
     clock = RecordingClock()
@@ -521,9 +521,106 @@ async def test_an_unattended_claim_is_released_with_the_next_heartbeat(
         await aresolve(ledger.write([Insert(unattended)]))
         await clock.wait_for_heartbeat()
         await bench.wait_for_attempts(1)
-        assert [attempt.run_id for attempt in bench.attempts] == [unattended.id]
-        assert bench.attempts[0].claim != unattended.claim
-        assert [event.type for event in await aresolve(ledger.events(unattended.id))] == ["WORKFLOW_RESUMED"]
+        assert [(attempt.run_id, attempt.claim) for attempt in bench.attempts] == [(unattended.id, unattended.claim)]
+        await clock.wait_for_heartbeat()
+        assert len(bench.attempts) == 1
+        bench.may_end.set()
+
+
+async def test_a_claim_whose_attempt_has_ended_is_released_with_the_next_heartbeat(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    """Its write was lost. Parts of the attempt may still exist, and the new claim keeps them from writing."""
+    clock, can_write = RecordingClock(), False
+    failing: Any = FailingCallsLedger(ledger, lambda name, _: "before" if name == "write" and not can_write else None)
+    async with run_worker(ledger, clock, lease=30, poll_interval=60) as bench:
+        bench.ledger = failing  # for the attempt
+        await aresolve(ledger.write([Insert(new_run(status=RunStatus.RUNNING, begun=True, due_at=clock.now()))]))
+        bench.worker.wake()
+        await bench.wait_for_attempts(1)
+        bench.may_end.set()
+        await wait_until(lambda: bench.worker.active_runs == 0)
+        can_write = True
+        await clock.wait_for_heartbeat()
+        await bench.wait_for_attempts(2)
+        first, second = bench.attempts
+        assert (first.run_id, first.claim) != (second.run_id, second.claim)
+        assert [event.type for event in await aresolve(ledger.events(first.run_id))] == ["WORKFLOW_RESUMED"]
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+async def test_runs_whose_claim_was_saved_without_a_response_begin_at_once(
+    ledger: Ledger, new_run: Callable[..., Run], lost: int
+) -> None:
+    clock, losses = RecordingClock(), iter(range(lost))
+    failing: Any = FailingCallsLedger(
+        ledger, lambda name, _: "after" if name == "claim" and next(losses, None) is not None else None
+    )
+    runs = [new_run(due_at=clock.now()) for _ in range(5)]
+    await aresolve(ledger.write([Insert(run) for run in runs]))
+    async with run_worker(failing, clock, lease=30, poll_interval=60, capacity=4) as bench:
+        await bench.wait_for_attempts(4)
+        assert clock.delays.count(10) == 1  # there was no heartbeat
+        stored = {run.id: run for run in await bench.find(Run)}
+        for attempt in bench.attempts:
+            assert (stored[attempt.run_id].claim, stored[attempt.run_id].version) == (attempt.claim, 2)
+            assert await aresolve(ledger.events(attempt.run_id)) == []
+        bench.may_end.set()
+        await bench.wait_for_attempts(5)
+        assert sorted(attempt.run_id for attempt in bench.attempts) == sorted(run.id for run in runs)
+
+
+async def test_a_run_that_was_started_without_a_response_begins_at_once(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = RecordingClock()
+    async with run_worker(ledger, clock, lease=30, poll_interval=60) as bench:
+        reservation = bench.worker.reserve()
+        assert reservation is not None
+        run = claimed(new_run(), bench.worker.id)
+        await aresolve(ledger.write([Insert(run)]))
+        bench.worker.note_lost_claim()
+        bench.worker.settle(reservation, None)
+        await bench.wait_for_attempts(1)
+        assert [attempt.claim for attempt in bench.attempts] == [run.claim]
+        bench.may_end.set()
+
+
+async def test_a_lost_claim_is_released_if_there_is_no_capacity_for_its_run(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = RecordingClock()
+    async with run_worker(ledger, clock, lease=30, poll_interval=60, capacity=1) as bench:
+        await aresolve(ledger.write([Insert(new_run(due_at=clock.now()))]))
+        bench.worker.wake()
+        await bench.wait_for_attempts(1)
+        lost = claimed(new_run(), bench.worker.id)
+        await aresolve(ledger.write([Insert(lost)]))
+        bench.worker.note_lost_claim()
+        while (await bench.find(Run, id=lost.id))[0].claim is not None:
+            await asyncio.sleep(0.005)
+        assert len(bench.attempts) == 1
+        bench.may_end.set()
+        await bench.wait_for_attempts(2)
+
+
+async def test_a_search_for_lost_claims_leaves_runs_alone_whose_claim_is_in_flight(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = RecordingClock()
+    counting: Any = FailingCallsLedger(ledger, lambda name, number: None)
+    async with run_worker(counting, clock, lease=30, poll_interval=60) as bench:
+        reservation = bench.worker.reserve()
+        assert reservation is not None
+        run = claimed(new_run(), bench.worker.id)
+        await aresolve(ledger.write([Insert(run)]))
+        before = counting.calls
+        bench.worker.note_lost_claim()
+        await wait_until(lambda: counting.calls > before)
+        bench.worker.settle(reservation, run)
+        await bench.wait_for_attempts(1)
+        await clock.wait_for_heartbeat()
+        assert [attempt.claim for attempt in bench.attempts] == [run.claim]
         bench.may_end.set()
 
 
@@ -544,7 +641,7 @@ async def test_a_run_whose_claim_is_in_flight_is_not_released(ledger: Ledger, ne
         bench.may_end.set()
 
 
-async def test_an_unattended_claim_is_released_while_others_are_in_flight(
+async def test_an_unattended_claim_is_taken_up_while_others_are_in_flight(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
     clock = RecordingClock()
