@@ -61,10 +61,10 @@ class Connection(Protocol):
         """Execute a statement once for each element of `parameters`."""
         ...
 
-    def lock(self, *names: str) -> None:
+    def lock(self, *names: str, shared: bool = False) -> None:
         """Lock names until the end of the transaction, and wait for other transactions that have locked one of them.
 
-        A database with a single writer need not do anything.
+        Transactions that share a lock do not wait for each other. A database with a single writer need not do anything.
         """
         ...
 
@@ -127,6 +127,8 @@ def run_lock(run_id: str) -> str:
     return f"run {run_id}"
 
 
+LIMITS_LOCK: Final = "limits"
+"""The name that transactions lock that set a limit, and share that start a run as if there were none."""
 Job = Callable[[Connection], T]
 """A function that works in a transaction.
 

@@ -26,6 +26,7 @@ from statewright.runs import (
     Forget,
     Insert,
     Plus,
+    Queue,
     Record,
     Run,
     RunEvent,
@@ -34,16 +35,19 @@ from statewright.runs import (
     Update,
     UpdateAll,
     Where,
+    Workspace,
     delivery_of,
     scope_of,
     where,
 )
-from statewright.storage.database import Connection, Job, Match, Statement, run_lock, thread_lock
+from statewright.storage.database import LIMITS_LOCK, Connection, Job, Match, Statement, run_lock, thread_lock
 from statewright.storage.ledger.conditions import Sql, conditions
 from statewright.storage.ledger.tables import Table, Tables, encrypted_json
 
 LONG_INPUT: Final = 1000
 """Bytes above which the input of a run has a row of its own."""
+_LIMITS: Final = ("max_running", "starts_per_minute")
+"""The columns of queues and workspaces that limit how many runs are claimed."""
 _SET_BY_LEDGER: Final = ("version", "last_event", "updated_at")
 """The columns that only the ledger sets when a run advances."""
 
@@ -51,12 +55,41 @@ _SET_BY_LEDGER: Final = ("version", "last_event", "updated_at")
 def job_of(tables: Tables, changes: Sequence[Change]) -> Job[Any]:
     """Return the job that makes changes in order. It raises RecordConflict, and needs a rollback then."""
     checks = [] if tables.executes_late else _checks_ahead(tables, changes)
-    return _all([_locking(scope_of(changes)), *checks, *(_job(tables, change) for change in changes)])
+    return _all(
+        [_locking(scope_of(changes)), *_limit_locks(changes), *checks, *(_job(tables, change) for change in changes)]
+    )
 
 
 def _locking(scope: Scope) -> Job[Any]:
     names = [*map(run_lock, scope.runs), *starmap(thread_lock, scope.threads)]
     return lambda connection: connection.lock(*names)
+
+
+def _limit_locks(changes: Sequence[Change]) -> list[Job[Any]]:
+    """Return the job that keeps limits from being set while a run is started as if there were none, and vice versa.
+
+    A claim does not see a run that is being started, and would not count it for a limit that was set since. Claims
+    themselves exclude each other, so they count all runs, whenever a limit is set.
+    """
+    if any(_sets_limit(change) for change in changes):
+        return [lambda connection: connection.lock(LIMITS_LOCK)]
+    if any(isinstance(change, Insert) and _is_claimed(change.record) for change in changes):
+        return [lambda connection: connection.lock(LIMITS_LOCK, shared=True)]
+    return []
+
+
+def _sets_limit(change: Change) -> bool:
+    match change:
+        case Insert(Queue() | Workspace() as record):
+            return any(getattr(record, name) is not None for name in _LIMITS)
+        case Update(kind, _, values, _) | UpdateAll(kind, _, values):
+            return kind in (Queue, Workspace) and not values.keys().isdisjoint(_LIMITS)
+        case _:
+            return False
+
+
+def _is_claimed(record: Record) -> bool:
+    return isinstance(record, Run) and record.claim is not None
 
 
 def _job(tables: Tables, change: Change) -> Job[Any]:

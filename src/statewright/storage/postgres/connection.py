@@ -62,6 +62,11 @@ _LOCK: Final = (
     "SELECT pg_advisory_xact_lock(key # coalesce(to_regclass('threads')::oid::bigint, 0)) "
     "FROM unnest(?::bigint[]) AS key"
 )
+_LOCK_SOME_SHARED: Final = (
+    "SELECT CASE shared WHEN 0 THEN pg_advisory_xact_lock(key # id) ELSE pg_advisory_xact_lock_shared(key # id) END "
+    "FROM unnest(?::bigint[], ?::bigint[]) AS locks (key, shared), "
+    "coalesce(to_regclass('threads')::oid::bigint, 0) AS id"
+)
 
 
 class PostgresError(Exception):
@@ -220,8 +225,8 @@ class Session:
         """The number of names that were ever assigned."""
         self._queue: list[_Query] = []
         """The statements to send."""
-        self._locks: set[int] = set()
-        """The numbers to lock before the queued statements are executed."""
+        self._locks: dict[int, bool] = {}
+        """The numbers to lock before the queued statements are executed, and whether each lock is shared."""
         self._unread: list[_Batch] = []
         """The statements that were sent and whose results have not been read."""
         self._begin_count = 0
@@ -305,9 +310,10 @@ class Session:
         self._queue.append(query)
         self.statements += 1
 
-    def lock(self, *names: str) -> None:
+    def lock(self, *names: str, shared: bool = False) -> None:
         """Lock names until the end of the transaction. This happens before the queued statements are executed."""
-        self._locks.update(map(_lock_key, names))
+        for key in map(_lock_key, names):
+            self._locks[key] = shared and self._locks.get(key, True)
 
     # -- transactions
 
@@ -386,8 +392,10 @@ class Session:
         """Send the queued statements. `commits` is whether the transaction is committed with them."""
         queue, self._queue = self._queue, []
         if self._locks:  # locked in the same order in all sessions, so that there are no deadlocks
-            keys, self._locks = sorted(self._locks), set()
-            queue.insert(self._begin_count, _Query(_LOCK, [encode(keys)]))
+            locks, self._locks = sorted(self._locks.items()), {}
+            keys, shared = encode([key for key, _ in locks]), [int(is_shared) for _, is_shared in locks]
+            lock = _Query(_LOCK_SOME_SHARED, [keys, encode(shared)]) if any(shared) else _Query(_LOCK, [keys])
+            queue.insert(self._begin_count, lock)
         self._begin_count = 0
         try:
             self._unread.append(_Batch(queue, [self._write_query(query) for query in queue], commits))

@@ -43,7 +43,7 @@ the default of 128."""
 class _Connection(sqlite3.Connection):
     """A connection that executes statements as soon as they are sent."""
 
-    def lock(self, *names: str) -> None:
+    def lock(self, *names: str, shared: bool = False) -> None:
         """Do nothing, because the file has only one writer at a time."""
 
     def send(self, statement: Statement) -> None:
