@@ -164,6 +164,11 @@ def discard_holder(owner: str) -> None:
     _active_owners.discard(owner)
 
 
+def is_of_this_process(owner: str) -> bool:
+    """Return whether a holder is a run of this process, which may have ended."""
+    return owner.endswith(f"@{_process_key()}")
+
+
 def is_holder_gone(owner: str) -> bool:
     """Return whether a holder certainly no longer exists, so that its lease is no longer valid."""
     name, _, process = owner.rpartition("@")

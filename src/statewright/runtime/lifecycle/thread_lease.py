@@ -26,7 +26,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 from weakref import WeakMethod, WeakValueDictionary
 
-from statewright.checkpoint import BranchKey, Checkpointer, Lease, LeaseRequest, add_holder, discard_holder, scope_of
+from statewright.checkpoint import (
+    BranchKey,
+    Checkpointer,
+    Lease,
+    LeaseRequest,
+    add_holder,
+    discard_holder,
+    is_of_this_process,
+    scope_of,
+)
 from statewright.clock import Timer, uses_system_timers
 from statewright.errors import LeaseLost, StorageError, ThreadBusy
 from statewright.futures import LightFuture, MaybeFuture, is_future, resolve
@@ -318,9 +327,13 @@ def mark_closing(owners: Iterable[str]) -> None:
 
 
 def is_closing(holder: str) -> bool:
-    """Return True if the holder has lost its reader or was dropped. Then other runs wait, whatever their `on_busy`."""
+    """Return True if the holder has lost its reader or was dropped. Then other runs wait, whatever their `on_busy`.
+
+    Also return True for a run of this process without a hold. Either it has ended since it was seen to hold the thread,
+    or it is being dropped by the garbage collector, which clears weak references before it calls finalisers.
+    """
     hold = _holds.get(holder)
-    return hold is not None and hold.is_closing
+    return hold.is_closing if hold is not None else is_of_this_process(holder)
 
 
 def _check_can_end(run: Run, holder: str) -> None:
