@@ -20,6 +20,12 @@ example by a signal handler, the state of the session is unknown. It is then clo
 *Prepared statements* are used when the text of a statement is executed for the second time. They must be disabled if a
 pooler assigns another session for each transaction, because statements that were prepared in one session do not exist
 in another.
+
+*Plans.* The server keeps the plans of prepared statements and of functions, until it gathers statistics again, which is
+a minute after thousands of rows were written. A plan that was made while a table was empty reads the whole table, and
+is a thousand times too slow until then. So sessions never plan to read whole tables if there is an index. Since any
+index looks as good as another one for an empty table, they also discard their plans: often at first, and after
+`_REPLAN_INTERVAL` transactions later on, which costs them some milliseconds.
 """
 
 from __future__ import annotations
@@ -43,6 +49,12 @@ from statewright.storage.postgres.values import BINARY, Parameter, decoder_of, e
 
 MAX_PREPARED: Final = 1000
 """The maximum number of prepared statements in a session. If there are more, all of them are deallocated."""
+_FIRST_REPLAN: Final = 16
+"""The number of transactions after which a session first plans its statements again."""
+_REPLAN_INTERVAL: Final = 1000
+"""The maximum number of transactions between that and the next time."""
+_PLANNER_SETTINGS: Final = {"enable_seqscan": "off", "jit": "off"}
+"""Each statement reads a few rows by an index. See "Plans" above."""
 logger = logging.getLogger("statewright.storage")
 _TOKENS: Final = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|--[^\n]*|::|(\?)|(?<![:\w]):([a-z_]+)""")
 """Matches the placeholders `?` and `:name`, and the tokens in which they are not placeholders: literals, quoted names,
@@ -213,6 +225,7 @@ class Session:
         """The id of the process of the server, or what a pooler gives for it."""
         # Not with `public`, whose tables would stand for those of a schema that was removed.
         settings = {"search_path": f'"{schema}"'} if schema is not None else {}
+        settings |= _PLANNER_SETTINGS
         if idle_limit is not None:
             limit = str(idle_limit * 1000)
             settings |= {"idle_in_transaction_session_timeout": limit, "tcp_user_timeout": limit, **_CLIENT_CHECKS}
@@ -233,6 +246,9 @@ class Session:
         """The number of statements at the start of the queue that begin a transaction."""
         self.statements = 0
         """The number of statements so far."""
+        self._transactions = 0
+        self._next_replan = _FIRST_REPLAN
+        """The number of the transaction in which the plans are discarded."""
         self._pg.nonblocking = 1
         self._pg.enter_pipeline_mode()
         self._read_poll, self._write_poll = select.poll(), select.poll()
@@ -330,6 +346,10 @@ class Session:
         if len(self._prepared_names) > MAX_PREPARED:
             self._prepared_names.clear()
             self._queue.append(_Query("DEALLOCATE ALL", ()))
+        self._transactions += 1
+        if self._transactions >= self._next_replan:
+            self._next_replan += min(self._next_replan, _REPLAN_INTERVAL)
+            self._queue.append(_Query("DISCARD PLANS", ()))
         self._begin_count = len(self._queue)
 
     def commit(self) -> None:

@@ -6,15 +6,14 @@ WHERE place BETWEEN ? AND ?
 ORDER BY place DESC LIMIT 1;
 
 -- line
-SELECT lines.id FROM lines
-JOIN threads ON threads.id = lines.thread
-WHERE threads.workspace = ? AND threads.thread_id = ? AND namespace = ? AND branch = ?;
+-- Not a join: a planner that takes the tables for empty would begin with the lines.
+SELECT id FROM lines
+WHERE thread = (SELECT id FROM threads WHERE workspace = ? AND thread_id = ?) AND namespace = ? AND branch = ?;
 
 -- lines
-SELECT lines.id, branch FROM lines
-JOIN threads ON threads.id = lines.thread
-WHERE threads.workspace = ? AND threads.thread_id = ? AND namespace = ?
-ORDER BY lines.id;
+SELECT id, branch FROM lines
+WHERE thread = (SELECT id FROM threads WHERE workspace = ? AND thread_id = ?) AND namespace = ?
+ORDER BY id;
 
 -- head
 SELECT place, id FROM records

@@ -14,15 +14,13 @@ WHERE workspace = ?
 ORDER BY id;
 
 -- runs
-SELECT threads.id, runs.id, runs.name FROM runs
-JOIN threads ON threads.id = runs.thread
-WHERE threads.workspace = ? AND threads.thread_id = ?
-ORDER BY runs.id;
+SELECT thread, id, name FROM runs
+WHERE thread = (SELECT id FROM threads WHERE workspace = ? AND thread_id = ?)
+ORDER BY id;
 
 -- namespaces
 SELECT DISTINCT namespace FROM lines
-JOIN threads ON threads.id = lines.thread
-WHERE threads.workspace = ? AND threads.thread_id = ?
+WHERE thread = (SELECT id FROM threads WHERE workspace = ? AND thread_id = ?)
 ORDER BY namespace;
 
 -- numbers_of_runs
