@@ -118,6 +118,7 @@ STEPS: Final[tuple[Callable[[Session, Encryptor], None], ...]] = (
     _run_scripts("version_3"),  # the function that deletes completed calls
     _run_scripts("claims"),
     _run_scripts("version_5", "claims"),  # claims of held runs, and random ids of writers
+    _run_scripts("claims"),  # claims that search once if all due runs can be claimed
 )
 """The functions that migrate the schema from each version, beginning with 0, to the next version."""
 VERSION: Final = len(STEPS)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -25,7 +26,7 @@ from statewright.errors import (
     WrongEncryptionKey,
 )
 from statewright.futures import resolve
-from statewright.runs import Insert, Queue
+from statewright.runs import Insert, Queue, Run, Update, where
 from statewright.runs.bell import Ring
 from statewright.storage.database import Statement
 from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver, PostgresStore
@@ -105,17 +106,58 @@ def test_the_schema_of_a_newer_version_is_refused() -> None:
         open_schema("newer")
 
 
-def test_a_migration_replaces_the_functions_of_claims() -> None:
+@pytest.mark.parametrize("version", [3, 5])
+def test_a_migration_replaces_the_functions_of_claims(version: int) -> None:
     new_schema_url("older")
     open_schema("older").close()
     older = "CREATE OR REPLACE FUNCTION older.tokens_of(p_queue older.queues, p_now BIGINT) RETURNS DOUBLE PRECISION"
     execute(shared_url(), f"{older} LANGUAGE sql AS 'SELECT 0.0::DOUBLE PRECISION'")
-    execute(shared_url(), "DROP INDEX older.runs_held_in_workspace, older.runs_held_with_key")
-    execute(shared_url(), "UPDATE older.statewright_schema SET version = 3")
+    execute(shared_url(), "DROP FUNCTION older.claim_together")
+    if version == 3:
+        execute(shared_url(), "DROP INDEX older.runs_held_in_workspace, older.runs_held_with_key")
+    execute(shared_url(), f"UPDATE older.statewright_schema SET version = {version}")
     with open_schema("older", trusts_clocks=True) as database:
         ledger = PostgresLedger(database)
         ledger.write([Insert(Queue(id="q", starts_per_minute=60)), Insert(run("r1", queue="q", due_at=NOW))])
         assert [claimed.id for claimed in resolve(ledger.claim("w", NOW, 10))] == ["r1"]
+        ledger.write([Insert(run(name, due_at=NOW)) for name in ("r2", "r3")])
+        assert [claimed.id for claimed in resolve(ledger.claim("w", NOW, 10))] == ["r2", "r3"]
+
+
+_ROWS_READ = """
+SELECT (seq_tup_read + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes AS i WHERE i.relid = t.relid))::BIGINT
+FROM pg_stat_user_tables AS t WHERE schemaname = ? AND relname = 'workflow_runs'
+"""
+
+
+def test_plans_for_empty_tables_are_not_used_for_full_ones() -> None:
+    database = empty_database(trusts_clocks=True)
+    execute(shared_url(), f'VACUUM ANALYZE "{database.schema}".workflow_runs')
+    ledger = PostgresLedger(database)
+
+    def claim(count: int) -> list[Run]:
+        return list(resolve(ledger.claim("w", NOW, count)))
+
+    def write_steps(runs: Sequence[Run]) -> None:
+        for claimed in runs:
+            change = Update(Run, claimed.id, {"current_step": "a"}, where(claim=claimed.claim))
+            ledger.write([change])
+
+    def rows_read() -> int:
+        database.write(lambda session: session.execute("SELECT pg_stat_force_next_flush()"))
+        database.write(lambda session: session.execute("SELECT 1"))  # the statistics follow the end of a transaction
+        return database.query(lambda session: session.execute(_ROWS_READ, (database.schema,)).fetchone()[0])
+
+    ledger.write([Insert(run("first", due_at=NOW))])
+    write_steps(claim(1) * 20)
+    ledger.write([Insert(run(f"r{number}", due_at=NOW)) for number in range(2000)])
+    others = claim(1000)
+    before = rows_read()
+    write_steps(others[:100])
+    assert rows_read() - before < 10_000
+    before = rows_read()
+    assert len(claim(100)) == 100
+    assert rows_read() - before < 10_000
 
 
 def test_a_wrong_key_is_refused() -> None:

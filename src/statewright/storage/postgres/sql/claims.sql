@@ -298,6 +298,57 @@ CREATE OR REPLACE FUNCTION may_claim_group(
         AND p_queue <> ALL (p_full) AND (p_begun = 1 OR p_queue <> ALL (p_spent))
 $$;
 
+-- Claims due runs together if none of them has a limit, a sequence, or a run before it on its thread, so that none has to
+-- wait for another one. Returns them in their order; none if that is not so, or if another transaction is changing one.
+CREATE OR REPLACE FUNCTION claim_together(p_worker TEXT, p_claims TEXT[], p_now BIGINT, p_numbers BIGINT[])
+RETURNS SETOF workflow_runs LANGUAGE plpgsql AS $$
+BEGIN
+    IF cardinality(p_numbers) > (
+        SELECT count(*) FROM (
+            SELECT FROM workflow_runs
+            -- `IS TRUE` keeps the planner from searching all due runs for these, when there seem to be few.
+            WHERE number = ANY (p_numbers) AND (due_at <= p_now AND claim IS NULL AND held_by IS NULL) IS TRUE
+            FOR UPDATE SKIP LOCKED
+        ) AS locked
+    ) THEN
+        RETURN;
+    END IF;
+    -- A statement of its own, so that it sees what was committed before the locks.
+    IF EXISTS (
+        SELECT FROM workflow_runs AS due
+        WHERE number = ANY (p_numbers) AND (
+            concurrency_key IS NOT NULL
+            OR sequence IS NOT NULL
+            OR EXISTS (SELECT FROM workspaces WHERE id = due.workspace_id AND max_running IS NOT NULL)
+            OR EXISTS (
+                SELECT FROM queues
+                WHERE id = due.queue AND (max_running IS NOT NULL OR starts_per_minute IS NOT NULL)
+            )
+            OR (due.status = 'pending' AND (
+                SELECT number FROM workflow_runs
+                WHERE workspace_id = due.workspace_id AND thread_id = due.thread_id AND status = 'pending'
+                    AND number < due.number
+                ORDER BY number DESC LIMIT 1
+            ) IS NOT NULL)
+            OR EXISTS (
+                SELECT FROM workflow_runs
+                WHERE workspace_id = due.workspace_id AND thread_id = due.thread_id AND number <> due.number
+                    AND (claim IS NOT NULL OR status IN ('running', 'waiting', 'paused'))
+                    AND status NOT IN ('completed', 'failed', 'cancelled')
+            )
+        )
+    ) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY WITH claimed AS (
+        UPDATE workflow_runs SET claim = p_claims[array_position(p_numbers, number)], worker_id = p_worker, due_at = NULL,
+            version = version + 1
+        WHERE number = ANY (p_numbers)
+        RETURNING *
+    )
+    SELECT * FROM claimed ORDER BY array_position(p_numbers, number);
+END $$;
+
 -- Claims due runs for a worker, in the order of their priorities and due times. `p_claims` has the ids of the claims.
 -- `p_queues` are the queues that the worker serves, or NULL for all; for `p_versions` see `serves_version`.
 -- The caller excludes other claims by a lock. Runs that are held back by limits are claimed, too, once these permit it: those
@@ -313,12 +364,14 @@ DECLARE
     v_full TEXT[] := '{}';     -- queues that have reached their limit of claimed runs
     v_spent TEXT[] := '{}';    -- queues that have no token for another start
     v_numbers BIGINT[];
+    v_left BIGINT[];           -- those of them that have not been claimed together
     v_number BIGINT;
     v_run workflow_runs%ROWTYPE;
     v_queue queues%ROWTYPE;
     v_ahead TEXT;
     v_max BIGINT;
     v_examined INTEGER := 0;
+    v_wanted INTEGER;
     v_in_workspaces BIGINT[];  -- groups of runs that are held by the limits of workspaces
     v_with_keys BIGINT[];      -- groups of runs that are held by the limits of keys
     v_considers_many BOOLEAN := FALSE;
@@ -329,6 +382,7 @@ BEGIN
     END IF;
     WHILE v_count < v_limit LOOP
         -- Each time twice as many, because the index still has the runs that were held back meanwhile.
+        v_wanted := v_limit - v_count + v_examined;
         v_numbers := ARRAY(
             SELECT candidate.number FROM (
                 SELECT due.number, due_group.priority, due.due_at, due.id FROM due_groups() AS due_group
@@ -337,7 +391,7 @@ BEGIN
                     WHERE queue = due_group.queue AND graph_version = due_group.graph_version
                         AND priority = due_group.priority AND begun = due_group.begun AND due_at <= p_now
                         AND due_at IS NOT NULL AND claim IS NULL AND held_by IS NULL AND number <> ALL (v_skipped)
-                    ORDER BY due_at, id LIMIT v_limit - v_count + v_examined
+                    ORDER BY due_at, id LIMIT v_wanted
                 ) AS due
                 WHERE may_claim_group(
                     due_group.queue, due_group.graph_version, due_group.begun, p_queues, p_versions, v_full, v_spent
@@ -382,18 +436,19 @@ BEGIN
                     held_group.queue, held_group.graph_version, held_group.begun, p_queues, p_versions, v_full, v_spent
                 )
             ) AS candidate
-            ORDER BY candidate.priority, candidate.due_at, candidate.id LIMIT v_limit - v_count + v_examined
+            ORDER BY candidate.priority, candidate.due_at, candidate.id LIMIT v_wanted
         );
-        IF v_numbers = '{}' THEN
-            EXIT WHEN v_considers_many;
-            v_considers_many := TRUE;
-            v_in_workspaces := groups_held_by_workspace(1000);
-            v_with_keys := groups_held_by_key(1000);
-            CONTINUE;
-        END IF;
         EXIT WHEN v_examined > 1000;
+        v_left := v_numbers;
+        IF v_examined = 0 AND cardinality(v_numbers) > 1 THEN
+            RETURN QUERY SELECT * FROM claim_together(p_worker, p_claims, p_now, v_numbers);
+            GET DIAGNOSTICS v_count = ROW_COUNT;
+            IF v_count > 0 THEN
+                v_left := '{}';
+            END IF;
+        END IF;
         v_examined := v_examined + cardinality(v_numbers);
-        FOREACH v_number IN ARRAY v_numbers LOOP
+        FOREACH v_number IN ARRAY v_left LOOP
             EXIT WHEN v_count = v_limit;
             -- A run that another transaction is changing is left to the next claim.
             SELECT * INTO v_run FROM workflow_runs
@@ -414,11 +469,12 @@ BEGIN
                 CONTINUE;
             END IF;
             SELECT max_running INTO v_max FROM workspaces WHERE id = v_run.workspace_id;
-            CONTINUE WHEN hold_if_full(v_number, v_run.workspace_id, NULL, v_max);
+            CONTINUE WHEN v_max IS NOT NULL AND hold_if_full(v_number, v_run.workspace_id, NULL, v_max);
             CONTINUE WHEN v_run.concurrency_key IS NOT NULL
                 AND hold_if_full(v_number, v_run.workspace_id, v_run.concurrency_key, v_run.concurrency_limit);
             SELECT * INTO v_queue FROM queues WHERE id = v_run.queue;
-            IF v_queue.max_running <= (
+            -- Without a limit, the claimed runs of the queue are not counted: there may be thousands.
+            IF v_queue.max_running IS NOT NULL AND v_queue.max_running <= (
                 SELECT count(*) FROM workflow_runs WHERE queue = v_run.queue AND claim IS NOT NULL
             ) THEN
                 v_full := v_full || v_run.queue;
@@ -443,6 +499,13 @@ BEGIN
             RETURNING * INTO v_run;
             RETURN NEXT v_run;
         END LOOP;
+        -- If these were all, others can only be among the held runs.
+        CONTINUE WHEN cardinality(v_numbers) = v_wanted OR (v_numbers <> '{}' AND v_in_workspaces || v_with_keys <> '{}');
+        EXIT WHEN v_considers_many;
+        v_considers_many := TRUE;
+        v_in_workspaces := groups_held_by_workspace(1000);
+        v_with_keys := groups_held_by_key(1000);
+        EXIT WHEN v_in_workspaces || v_with_keys = '{}';
     END LOOP;
 END $$;
 
