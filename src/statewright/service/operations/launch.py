@@ -105,7 +105,8 @@ class LaunchOperations(ControlOperations):
         slot.publish()
         if run.claim is None:
             self.context.announce_due()
-            self.context.wake_background()  # it may have a deadline
+            if run.deadline_at is not None:
+                self.context.wake_background()
         return Started(run, created=True)
 
     async def _can_begin(self, run: Run) -> bool:

@@ -3,9 +3,11 @@
 *The problem.* NOTIFY takes a lock of the whole server when its transaction commits, so commits with notifications are
 done one after another: some hundreds a second, on any machine.
 
-*The approach.* No transaction of a saver or ledger notifies. A thread with a session of its own sends one notification
-for all rings of a process within `INTERVAL`, the first one at once. The same session listens. It does not go through a
-pooler, which would assign it to another client after each transaction.
+*The approach.* No transaction of a saver or ledger notifies. A thread with a session of its own sends notifications, at
+most one in each `INTERVAL` on average, for all rings of a process meanwhile. After a pause, the first `BURST` are sent
+at once, so that a process which starts some runs a second delays none of them. Its commits do not wait for the disk,
+because a notification that was lost with the server would reach nobody anyway. The same session listens. It does not go
+through a pooler, which would assign it to another client after each transaction.
 
 A session that is lost is opened again. Meanwhile rings are missed, so listeners are called then as if all had rung.
 """
@@ -29,10 +31,28 @@ from statewright.runs.bell import Ring
 from statewright.storage.postgres.connecting import ConnectionLost, connect
 
 INTERVAL: Final = 0.05
-"""Seconds between two notifications of a process."""
+"""Seconds between two notifications of a process, on average."""
+BURST: Final = 4
+"""Notifications that are sent at once after a pause."""
 _MAX_RETRY_DELAY: Final = 5.0
 """The longest pause, in seconds, before another attempt to connect."""
 Callback = Callable[[Ring], object]
+
+
+class Pace:
+    """When a process may send notifications: `BURST` at once after a pause, and one in each `INTERVAL` otherwise."""
+
+    def __init__(self) -> None:
+        self._evenly = 0.0
+        """When the next notification would be due if all were `INTERVAL` apart."""
+
+    def seconds_to_wait(self, now: float) -> float:
+        """Return the seconds until the next notification may be sent; zero or less if it may be sent now."""
+        return self._evenly - (BURST - 1) * INTERVAL - now
+
+    def count(self, now: float) -> None:
+        """Count a notification that is sent now."""
+        self._evenly = max(self._evenly, now) + INTERVAL
 
 
 class PostgresBell:
@@ -128,6 +148,7 @@ class PostgresBell:
                 delay = INTERVAL
                 with suppress(ConnectionLost, psycopg.Error):
                     self._channel = f"statewright {self._schema or self._read_schema(connection)}"
+                    self._execute(connection, "SET synchronous_commit TO off")
                     self._execute(connection, f'LISTEN "{self._channel}"')
                     if not is_first:
                         self._report(*Ring)
@@ -139,16 +160,17 @@ class PostgresBell:
 
     def _serve(self, connection: pq.abc.PGconn) -> None:
         """Send and receive notifications until the bell is closed or the session lost."""
-        last_sent = -INTERVAL
+        pace = Pace()
         poll = select.poll()
         poll.register(connection.socket, select.POLLIN)
         poll.register(self._wake_reader, select.POLLIN)
         while not self._closed:
             # Before the poll: whatever came with the result of a statement has left the socket already.
             self._receive(connection)
-            remaining = last_sent + INTERVAL - time.monotonic()
+            now = time.monotonic()
+            remaining = pace.seconds_to_wait(now)
             if self._pending and remaining <= 0:
-                last_sent = time.monotonic()
+                pace.count(now)
                 self._send(connection)
                 continue
             poll.poll(max(1.0, remaining * 1000) if self._pending else None)

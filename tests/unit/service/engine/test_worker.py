@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -138,6 +138,31 @@ async def test_claims_do_not_exceed_the_capacity(ledger: Ledger, new_run: Callab
         await wait_until(lambda: not bench.worker.active_runs and bench.worker.has_free_capacity)
         assert sorted(attempt.run_id for attempt in bench.attempts) == [run.id for run in runs]
         assert bench.worker.attempt_at("run_0") is None
+
+
+async def test_a_worker_claims_until_no_more_runs_are_due(
+    ledger: Ledger, new_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[int] = []
+    claim = ledger.claim
+
+    def counted(worker_id: str, now: datetime, limit: int, **served: Any) -> Any:
+        limits.append(limit)
+        return claim(worker_id, now, limit, **served)
+
+    monkeypatch.setattr(ledger, "claim", counted)
+    clock = RecordingClock()
+    await aresolve(ledger.write([Insert(new_run(id=f"run_{n}", due_at=clock.now())) for n in range(6)]))
+    async with run_worker(ledger, clock, capacity=8, poll_interval=60) as bench:
+        await bench.wait_for_attempts(6)
+        assert limits == [4, 2, 1]
+        bench.may_end.set()
+        await wait_until(lambda: not bench.worker.active_runs)
+        limits.clear()
+        await aresolve(ledger.write([Insert(new_run(id="run_6", due_at=clock.now()))]))
+        bench.worker.wake()
+        await bench.wait_for_attempts(7)
+        assert limits == [4]  # a second claim would find nothing
 
 
 async def test_a_run_is_claimed_when_it_is_due(ledger: Ledger, new_run: Callable[..., Run]) -> None:

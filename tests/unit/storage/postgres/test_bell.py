@@ -14,7 +14,7 @@ from tests.postgres_server import empty_database, shared_url
 
 from statewright.runs.bell import Ring
 from statewright.storage.postgres import PostgresDatabase
-from statewright.storage.postgres.bell import PostgresBell
+from statewright.storage.postgres.bell import BURST, INTERVAL, Pace, PostgresBell
 
 PATIENCE = 60.0
 
@@ -103,6 +103,19 @@ def test_many_rings_are_few_notifications_and_the_last_one_is_heard(bells: list[
     assert listener.rings.count(Ring.DUE) - before < 2000
 
 
+def test_notifications_after_a_pause_are_sent_at_once_and_the_others_evenly() -> None:
+    pace, now = Pace(), 1000.0
+    for pause in (0.0, 60.0):
+        now += pause
+        for _ in range(BURST):
+            assert pace.seconds_to_wait(now) <= 0
+            pace.count(now)
+        for _ in range(3):
+            assert pace.seconds_to_wait(now) == pytest.approx(INTERVAL)
+            now += pace.seconds_to_wait(now)
+            pace.count(now)
+
+
 def test_schemas_have_bells_of_their_own(bells: list[PostgresBell]) -> None:
     other = PostgresBell(shared_url(), schema="another")
     try:
@@ -152,7 +165,7 @@ def test_a_listener_that_has_ended_hears_nothing(bells: list[PostgresBell]) -> N
 RINGS_AFTER_FORK = """
 import os, sys
 from statewright.runs.bell import Ring
-from statewright.storage.postgres.bell import PostgresBell
+from statewright.storage.postgres.bell import BURST, INTERVAL, Pace, PostgresBell
 
 bell = PostgresBell(sys.argv[1], schema=sys.argv[2])
 bell._pending.add(Ring.EVENTS)  # as if the process was forked just before this was sent
