@@ -6,7 +6,7 @@ the tables see the copies like runs of their own: those that have to wait are he
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from benchmarks.scale.spending import Database
@@ -37,12 +37,12 @@ def copy_run(
 
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute("SELECT set_config('search_path', %s, FALSE)", [schema])
-        for first in range(1, count + 1, _BATCH):
-            last = min(first + _BATCH - 1, count)
+        for first, last in _batches(count):
             _copy(connection, "workflow_runs", "id", run_id, values, (first, last))
             for table, names in _OWN_TABLES.items():
                 ids = {name: f"original.{name} || '-' || copy" for name in ("run_id", *names)}
                 _copy(connection, table, "run_id", run_id, ids, (first, last))
+            connection.execute("ANALYZE workflow_runs")  # the triggers search it, with plans for a much smaller table
         # The number of a run is in the places of its events: see the table.
         connection.execute(
             "INSERT INTO run_events SELECT copy.number << 28 | (place & 268435455), at, body FROM run_events "
@@ -51,6 +51,14 @@ def copy_run(
             [run_id],
         )
     tidy(database)
+
+
+def _batches(count: int) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last number of each batch. The batches grow, so that there are statistics in time."""
+    first, size = 1, _BATCH // 100
+    while first <= count:
+        yield first, min(first + size - 1, count)
+        first, size = first + size, min(size * 4, _BATCH)
 
 
 def tidy(database: Database) -> None:
