@@ -184,6 +184,8 @@ class PgVectors:
         while True:
             if self._has_hnsw:
                 connection.execute(self._sql["iterate"], {"count": count})
+            else:
+                connection.execute(self._sql["scan"])
             rows = connection.execute(self._sql[name], {**parameters, "count": count}).fetchall()
             new = list(dict.fromkeys(item for item, _ in rows if item not in scores))
             stored = connection.execute(self._sql["parts"], (new,)).fetchall()

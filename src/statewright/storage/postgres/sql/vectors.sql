@@ -88,5 +88,9 @@ ORDER BY distance LIMIT :count;
 SELECT set_config('hnsw.iterative_scan', 'strict_order', TRUE),
     set_config('hnsw.ef_search', least(greatest(:count::BIGINT, 40), 1000)::TEXT, TRUE);
 
+-- scan
+-- An exact search reads all vectors, which sessions do not do otherwise: see `connection.py`.
+SELECT set_config('enable_seqscan', 'on', TRUE);
+
 -- parts
 SELECT item, parts FROM vectors WHERE item = ANY (?::BIGINT[]);
