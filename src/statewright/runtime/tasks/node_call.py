@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from statewright.executors.port import SharedValue
-from statewright.graph import Runtime
+from statewright.graph import ExecutionInfo, NodeError, Runtime
 from statewright.runtime.tasks.scope import enter_scope, leave_scope
 from statewright.runtime.tasks.worker_host import Effect, SuperstepData, WorkerHost, WorkerScope, recording_writer
+
+
+class Parts(NamedTuple):
+    """The argument of a call that needs more than the input of its node. Most are sent that input alone."""
+
+    state: Any
+    """The input, with None for the fields to fetch."""
+    fields: dict[str, SharedValue] | None
+    """The fields of the input that are sent once for all tasks of the superstep."""
+    extra: tuple[ExecutionInfo | None, NodeError | None] | None
+    """The ids and the error of the task, if the node takes services."""
 
 
 class NodeCall:
@@ -34,12 +45,9 @@ class NodeCall:
         self.takes_state = takes_state
         self.is_coroutine = is_coroutine
 
-    def __call__(self, item: tuple[Any, dict[str, SharedValue] | None, Any], effects: list[Effect]) -> Any:
-        """Call the function in a worker.
-
-        `item` is its input, fields of the input to fetch, and the ids and the error of the task if it takes services.
-        """
-        state, fields, extra = item
+    def __call__(self, item: Any, effects: list[Effect]) -> Any:
+        """Call the function in a worker. `item` is its input, or `Parts`."""
+        state, fields, extra = item if type(item) is Parts else (item, None, None)
         if fields:
             state = {name: fields[name].get() if name in fields else value for name, value in state.items()}
         args = (state,) if self.takes_state else ()
