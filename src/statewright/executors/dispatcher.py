@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from statewright.errors import RemoteCallError, WorkerDied
+from statewright.errors import WorkerDied
 from statewright.executors.chunks import ChunkSizes
 from statewright.executors.exceptions import unpack_error
 from statewright.executors.port import ChunkRequest, Executor, SharedValue, pickling_error, restoring_error
@@ -211,7 +211,7 @@ class Dispatcher:
             if replies is not None and len(replies) != len(chunk.items):
                 raise ValueError(f"{len(replies)} replies to {len(chunk.items)} calls")
         except Exception as error:  # the worker has another version of Statewright
-            failure = self._reply_error(error)
+            failure = restoring_error(f"The results of {self._name}", "here", error)
             for item in chunk.items:
                 self._deliver(item, (None, failure, ()))
             return
@@ -221,17 +221,12 @@ class Dispatcher:
         self._sizes.record_cost(len(chunk.items), seconds)
         for item, reply in zip(chunk.items, replies, strict=True):
             try:
-                result = self._result_of(reply)
-            except Exception as error:
-                result = None, self._reply_error(error), ()
+                result = (pickle.loads(reply), None, ()) if isinstance(reply, bytes) else self._result_of(reply)
+            except Exception as error:  # e.g. of a class that can be imported in the worker only
+                result = None, restoring_error(f"The result of {self._name}", "here", error), ()
             self._deliver(item, result)
 
-    def _reply_error(self, error: Exception) -> RemoteCallError:
-        return restoring_error(f"The results of {self._name}", "here", error)
-
-    def _result_of(self, reply: Reply | bytes) -> ItemResult:
-        if isinstance(reply, bytes):
-            return self._value_of(reply, ())
+    def _result_of(self, reply: Reply) -> ItemResult:
         effects: list[Any] = []
         failure: BaseException | None = None
         for data in reply.effects:
@@ -241,12 +236,11 @@ class Dispatcher:
                 failure = restoring_error(f"An effect of {self._name}", "here", error)
         if reply.error is not None:
             failure = unpack_error(reply.error)
-        return (None, failure, effects) if failure is not None else self._value_of(cast(bytes, reply.value), effects)
-
-    def _value_of(self, data: bytes, effects: Sequence[Any]) -> ItemResult:
+        if failure is not None:
+            return None, failure, effects
         try:
-            return pickle.loads(data), None, effects
-        except Exception as error:  # e.g. of a class that can be imported in the worker only
+            return pickle.loads(cast(bytes, reply.value)), None, effects
+        except Exception as error:
             return None, restoring_error(f"The result of {self._name}", "here", error), effects
 
     def _separate(self, items: list[RemoteItem]) -> None:

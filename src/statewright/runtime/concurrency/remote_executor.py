@@ -160,19 +160,19 @@ class _NodeFeed:
         return items
 
     def _begin(self, index: int) -> RemoteItem | Outcome:
-        if not self._shares_scope:
-            context = self._context.copy()
-            return context.run(self._begin_in_scope, index, context)
-        self._scope.task, self._scope.index = self._step.tasks[index], index
-        return self._read(self._scope, index)
-
-    def _begin_in_scope(self, index: int, context: contextvars.Context) -> RemoteItem | Outcome:
-        scope = self._scope.enter_sibling(self, self._step.tasks[index], index)
-        return self._read(scope, (scope, context))
-
-    def _read(self, scope: Scope, key: int | tuple[Scope, contextvars.Context]) -> RemoteItem | Outcome:
         """Return the call of a task; its outcome if its input cannot be read."""
-        task = cast(Task, scope.task)
+        task = self._step.tasks[index]
+        if self._shares_scope:
+            self._scope.task, self._scope.index = task, index
+            return self._read(self._scope, task, index)
+        context = self._context.copy()
+        return context.run(self._begin_in_scope, task, index, context)
+
+    def _begin_in_scope(self, task: Task, index: int, context: contextvars.Context) -> RemoteItem | Outcome:
+        scope = self._scope.enter_sibling(self, task, index)
+        return self._read(scope, task, (scope, context))
+
+    def _read(self, scope: Scope, task: Task, key: int | tuple[Scope, contextvars.Context]) -> RemoteItem | Outcome:
         try:
             state = begin_task(scope, self._node, task, self._step.checkpoint)
             return RemoteItem(key, self._remote.item_for(scope, state, self._shipment))
@@ -180,22 +180,23 @@ class _NodeFeed:
             return settle_error(scope, self._node, task, error)
 
     def _deliver(self, item: RemoteItem, result: ItemResult) -> None:
-        key: int | tuple[Scope, contextvars.Context] = item.key
-        if type(key) is int:
-            scope = self._scope
-            scope.task, scope.index = self._step.tasks[key], key
-            outcome = self._conclude(scope, result)
+        scope: Scope
+        if type(item.key) is int:
+            scope, index = self._scope, item.key
+            scope.task = task = self._step.tasks[index]
+            scope.index = index
+            outcome = self._conclude(scope, task, result)
         else:
-            scope, context = cast("tuple[Scope, contextvars.Context]", key)
-            outcome = context.run(self._conclude, scope, result)
+            scope, context = item.key
+            index = scope.index
+            outcome = context.run(self._conclude, scope, self._step.tasks[index], result)
         if type(outcome) is TaskResult:
-            self._results.append((scope.index, outcome))
+            self._results.append((index, outcome))
         else:
             self._hand_over_results()
-            self._step.accept(scope.index, outcome)
+            self._step.accept(index, outcome)
 
-    def _conclude(self, scope: Scope, result: ItemResult) -> Outcome:
-        task = cast(Task, scope.task)
+    def _conclude(self, scope: Scope, task: Task, result: ItemResult) -> Outcome:
         try:
             answer = self._remote.settle_result(scope, result)
             return conclude_task(scope, self._node, task, self._step.checkpoint, answer)
