@@ -46,15 +46,12 @@ class ChunkSizes:
         mean = size / items
         self._bytes = max(self._bytes / 2, mean)
 
-    def next_size(self, workers: int, unsent: int, *, has_idle: bool = False) -> int:
-        """Return the number of calls of the next chunk, if `unsent` calls are left for a number of workers.
-
-        With `has_idle` a worker waits for the chunk, which is therefore a small one that is quickly made.
-        """
+    def next_size(self, workers: int, unsent: int) -> int:
+        """Return the number of calls of the next chunk, if `unsent` calls are left for a number of workers."""
         if self._seconds is None:
             return 1  # nothing is known yet: each worker measures one call
         size = min(TARGET_SECONDS / max(self._seconds, 1e-7), self._largest * GROWTH, MAX_ITEMS)
         if self._bytes > 0:
             size = min(size, TARGET_BYTES / self._bytes)
-        share = 0.0 if has_idle else unsent / (workers * ROUNDS_LEFT)
+        share = unsent / (workers * ROUNDS_LEFT)
         return max(1, int(min(size, max(share, LEAST_SECONDS / max(self._seconds, 1e-7)))))

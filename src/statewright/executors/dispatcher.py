@@ -130,8 +130,7 @@ class Dispatcher:
     def _next_items(self, workers: int) -> list[RemoteItem]:
         if self._repeated:
             return self._repeated.popleft()
-        has_idle = len(self._in_flight) < workers
-        items = self._take(self._sizes.next_size(workers, self._unsent(), has_idle=has_idle))
+        items = self._take(self._sizes.next_size(workers, self._unsent()))
         if len(items) > 1 and any(item.is_lone for item in items):
             groups = [[item] for item in items if item.is_lone]
             groups += [group] if (group := [item for item in items if not item.is_lone]) else []
