@@ -47,20 +47,24 @@ def test_items_and_results_of_threads_that_earlier_versions_have_saved_are_accep
 
 
 @pytest.mark.parametrize("schema", [Mapped, Instance])
-def test_an_item_that_looks_like_a_state_reaches_the_function_as_a_copy(schema: type) -> None:
+def test_an_item_that_looks_like_a_state_reaches_the_function_as_a_copy(schema: Any) -> None:
     items: list[Any] = [{"items": [1]}, [2]]
     seen: list[Any] = []
-    graph = StateGraph(schema).add_map("each", lambda item: seen.append(item), over="items", into="results")
+    graph: Any = StateGraph(schema).add_map("each", seen.append, over="items", into="results")
     graph.add_edge(START, "each").compile().invoke({"items": items})
     assert sorted(seen, key=str) == sorted(items, key=str)
     assert not {id(item) for item in seen} & {id(item) for item in items}
+
+
+def ignore(probe: Probe) -> None:
+    pass
 
 
 async def wait(probe: Probe) -> None:
     pass
 
 
-@pytest.mark.parametrize("function", [lambda probe: None, wait], ids=["plain", "coroutine"])
+@pytest.mark.parametrize("function", [ignore, wait], ids=["plain", "coroutine"])
 def test_finished_items_are_freed_without_the_garbage_collector(function: Any) -> None:
     graph = StateGraph(Mapped).add_map("each", function, over="items", into="results").add_edge(START, "each")
     app = graph.compile()
