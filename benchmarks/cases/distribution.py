@@ -28,7 +28,7 @@ HEAVY_ITEMS = 60
 HEAVY_SECONDS = 0.05
 MANY_ITEMS, A_QUARTER = 1_000_000, 250_000
 TRACED_ITEMS = 100_000
-"""The memory of an item is that of 250 000, and tracing them takes half a minute."""
+"""The memory of an item is that of a million, and tracing them takes half a minute."""
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -82,6 +82,10 @@ def mapped(executor: Any, width: int) -> Callable[[], object]:
     return lambda: app.invoke({"items": items})
 
 
+def mapped_on_processes(width: int) -> Callable[[], object]:
+    return mapped(ProcessExecutor(), width)
+
+
 def processes(function: Callable[..., Any], width: int) -> Callable[[], object]:
     return fan_out(ProcessExecutor(), function, width)
 
@@ -105,6 +109,11 @@ def on_ray(function: Callable[..., Any], width: int) -> Callable[[], object]:
     return fan_out(RayExecutor(), function, width)
 
 
+def mapped_on_ray(width: int) -> Callable[[], object]:
+    connected_ray()
+    return mapped(RayExecutor(), width)
+
+
 def ray_by_hand() -> Callable[[], object]:
     ray = connected_ray()
     task = ray.remote(work_on_all)
@@ -113,12 +122,12 @@ def ray_by_hand() -> Callable[[], object]:
     return lambda: ray.get([task.remote(list(range(start, start + CHUNK))) for start in starts])
 
 
-def driver_bytes(width: int) -> float:
+def driver_bytes(build: Callable[[int], Callable[[], object]], width: int) -> float:
     """Return the memory that the driver needs for an item at the peak, beside the items and the results.
 
     The items exist before. What is left after the run is its output: the results, and the list of the items.
     """
-    run = mapped(ProcessExecutor(), width)
+    run = build(width)
     gc.collect()
     tracemalloc.start()
     try:
@@ -135,67 +144,56 @@ def driver_bytes(width: int) -> float:
 IDEAL_MICROSECONDS = HEAVY_SECONDS * 1e6 / CORES
 ALL_CORES = AtMost(IDEAL_MICROSECONDS / 0.9)
 
-FIGURES = (
-    Figure(
-        name=f"{SMALL_ITEMS:,} small items on processes",
-        unit="µs/item",
-        ours=per_call(partial(processes, work, SMALL_ITEMS), SMALL_ITEMS),
-        rivals=(
-            Rival(
-                name="ProcessPoolExecutor, chunked by hand",
-                take=per_call(processes_by_hand, SMALL_ITEMS),
-                requirement=Within(1.2),
-            ),
+
+def figures_on(
+    where: str,
+    nodes: Callable[[Callable[..., Any], int], Callable[[], object]],
+    maps: Callable[[int], Callable[[], object]],
+    by_hand: Callable[[], Callable[[], object]],
+    name_by_hand: str,
+) -> tuple[Figure, ...]:
+    """Return the figures of one executor: small items, heavy ones, and a million that need next to no time."""
+    return (
+        Figure(
+            name=f"{SMALL_ITEMS:,} small items on {where}",
+            unit="µs/item",
+            ours=per_call(partial(nodes, work, SMALL_ITEMS), SMALL_ITEMS),
+            rivals=(Rival(name=name_by_hand, take=per_call(by_hand, SMALL_ITEMS), requirement=Within(1.2)),),
         ),
-    ),
-    Figure(
-        name=f"{HEAVY_ITEMS} items of {HEAVY_SECONDS * 1000:g} ms on processes, all cores at 90 %",
-        unit="µs/item",
-        ours=per_call(partial(processes, compute, HEAVY_ITEMS), HEAVY_ITEMS),
-        limit=ALL_CORES,
-    ),
-    Figure(
-        name=f"a map of {MANY_ITEMS:,} items on processes",
-        unit="µs/item",
-        ours=per_call(lambda: mapped(ProcessExecutor(), MANY_ITEMS), MANY_ITEMS),
-        rivals=(
-            Rival(
-                name=f"itself of {A_QUARTER:,}",
-                take=per_call(lambda: mapped(ProcessExecutor(), A_QUARTER), A_QUARTER),
-                requirement=Within(1.2),
-            ),
+        Figure(
+            name=f"{HEAVY_ITEMS} items of {HEAVY_SECONDS * 1000:g} ms on {where}, all cores at 90 %",
+            unit="µs/item",
+            ours=per_call(partial(nodes, compute, HEAVY_ITEMS), HEAVY_ITEMS),
+            limit=ALL_CORES,
         ),
-        is_long=True,
-    ),
-    Figure(
-        name=f"a map of {TRACED_ITEMS:,} items, memory of the driver",
-        unit="bytes/item",
-        ours=partial(driver_bytes, TRACED_ITEMS),
-        limit=AtMost(300),
-        is_repeated=False,
-        is_long=True,
-    ),
-    *(
-        (
-            Figure(
-                name=f"{SMALL_ITEMS:,} small items on Ray",
-                unit="µs/item",
-                ours=per_call(partial(on_ray, work, SMALL_ITEMS), SMALL_ITEMS),
-                rivals=(
-                    Rival(
-                        name="Ray, chunked by hand",
-                        take=per_call(ray_by_hand, SMALL_ITEMS),
-                        requirement=Within(1.2),
-                    ),
+        Figure(
+            name=f"a map of {MANY_ITEMS:,} items on {where}",
+            unit="µs/item",
+            ours=per_call(partial(maps, MANY_ITEMS), MANY_ITEMS),
+            rivals=(
+                Rival(
+                    name=f"itself of {A_QUARTER:,}",
+                    take=per_call(partial(maps, A_QUARTER), A_QUARTER),
+                    requirement=Within(1.2),
                 ),
             ),
-            Figure(
-                name=f"{HEAVY_ITEMS} items of {HEAVY_SECONDS * 1000:g} ms on Ray, all cores at 90 %",
-                unit="µs/item",
-                ours=per_call(partial(on_ray, compute, HEAVY_ITEMS), HEAVY_ITEMS),
-                limit=ALL_CORES,
-            ),
-        )
+            is_long=True,
+        ),
+        Figure(
+            name=f"a map of {TRACED_ITEMS:,} items on {where}, memory of the driver",
+            unit="bytes/item",
+            ours=partial(driver_bytes, maps, TRACED_ITEMS),
+            limit=AtMost(300),
+            is_repeated=False,
+            is_long=True,
+        ),
+    )
+
+
+FIGURES = (
+    *figures_on("processes", processes, mapped_on_processes, processes_by_hand, "ProcessPoolExecutor, chunked by hand"),
+    *(
+        figures_on("Ray", on_ray, mapped_on_ray, ray_by_hand, "Ray, chunked by hand")
         if find_spec("ray") is not None
         else ()
     ),

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -64,7 +64,7 @@ class Chunk:
         self.request: ChunkRequest | None = None
 
 
-ItemResult = tuple[Any, BaseException | None, list[Any]]
+ItemResult = tuple[Any, BaseException | None, Sequence[Any]]
 """The value that a call has returned, the error that it has raised, and its effects."""
 
 
@@ -162,13 +162,13 @@ class Dispatcher:
             self._in_flight.discard(chunk)
             for item in items:
                 item.chunk = None
-                self._deliver(item, (None, error, []))
+                self._deliver(item, (None, error, ()))
 
     def _fail_unsent(self, error: Exception) -> None:
         """Deliver an error for each call that was not sent: without a result, its caller would wait forever."""
         while items := self._repeated.popleft() if self._repeated else self._take(1):
             for item in items:
-                self._deliver(item, (None, error, []))
+                self._deliver(item, (None, error, ()))
 
     def _pickle(self, items: list[RemoteItem]) -> bytes | None:
         """Return the calls as bytes. Those that cannot be pickled are removed and fail; return None if none is left."""
@@ -183,7 +183,7 @@ class Dispatcher:
                 pickled.append(dumps(item.argument))
             except Exception as error:
                 items.remove(item)
-                self._deliver(item, (None, pickling_error(f"The input of {self._name}", error), []))
+                self._deliver(item, (None, pickling_error(f"The input of {self._name}", error), ()))
         if not items:
             return None
         return pickle.dumps(SeparateItems(pickled)) if is_separate else dumps([item.argument for item in items])
@@ -193,13 +193,14 @@ class Dispatcher:
         if chunk not in self._in_flight:
             return
         self._in_flight.discard(chunk)
+        chunk.request = None  # a cycle, which would keep the calls until the garbage collector finds it
         for item in chunk.items:
             item.chunk = None
         if isinstance(outcome, WorkerDied):
             self._repeat(chunk.items, outcome)
         elif isinstance(outcome, BaseException):
             for item in chunk.items:
-                self._deliver(item, (None, outcome, []))
+                self._deliver(item, (None, outcome, ()))
         else:
             self._deliver_replies(chunk, outcome)
         self.feed()
@@ -207,22 +208,25 @@ class Dispatcher:
     def _deliver_replies(self, chunk: Chunk, data: bytes) -> None:
         try:
             seconds, replies = cast(ChunkReplies, pickle.loads(data))
-            if replies is None:
-                self._separate(chunk.items)
-                return
-            results = [self._result_of(reply) for _, reply in zip(chunk.items, replies, strict=True)]
+            if replies is not None and len(replies) != len(chunk.items):
+                raise ValueError(f"{len(replies)} replies to {len(chunk.items)} calls")
         except Exception as error:  # the worker has another version of Statewright
             failure = restoring_error(f"The results of {self._name}", "here", error)
             for item in chunk.items:
-                self._deliver(item, (None, failure, []))
+                self._deliver(item, (None, failure, ()))
+            return
+        if replies is None:
+            self._separate(chunk.items)
             return
         self._sizes.record_cost(len(chunk.items), seconds)
-        for item, result in zip(chunk.items, results, strict=True):
+        for item, reply in zip(chunk.items, replies, strict=True):
+            try:
+                result = (pickle.loads(reply), None, ()) if isinstance(reply, bytes) else self._result_of(reply)
+            except Exception as error:  # e.g. of a class that can be imported in the worker only
+                result = None, restoring_error(f"The result of {self._name}", "here", error), ()
             self._deliver(item, result)
 
-    def _result_of(self, reply: Reply | bytes) -> ItemResult:
-        if isinstance(reply, bytes):
-            return self._value_of(reply, [])
+    def _result_of(self, reply: Reply) -> ItemResult:
         effects: list[Any] = []
         failure: BaseException | None = None
         for data in reply.effects:
@@ -232,12 +236,11 @@ class Dispatcher:
                 failure = restoring_error(f"An effect of {self._name}", "here", error)
         if reply.error is not None:
             failure = unpack_error(reply.error)
-        return (None, failure, effects) if failure is not None else self._value_of(cast(bytes, reply.value), effects)
-
-    def _value_of(self, data: bytes, effects: list[Any]) -> ItemResult:
+        if failure is not None:
+            return None, failure, effects
         try:
-            return pickle.loads(data), None, effects
-        except Exception as error:  # e.g. of a class that can be imported in the worker only
+            return pickle.loads(cast(bytes, reply.value)), None, effects
+        except Exception as error:
             return None, restoring_error(f"The result of {self._name}", "here", error), effects
 
     def _separate(self, items: list[RemoteItem]) -> None:
@@ -264,7 +267,7 @@ class Dispatcher:
         for item in items:
             item.losses += 1
             if item.losses > self._executor.max_resubmissions:
-                self._deliver(item, (None, WorkerDied(loss.cause, item.losses), []))
+                self._deliver(item, (None, WorkerDied(loss.cause, item.losses), ()))
             else:
                 self._repeated.append([item])
 

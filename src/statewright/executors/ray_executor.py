@@ -248,7 +248,12 @@ class RayReference:
 
     def get(self) -> Any:
         """Return a new copy of the value. Large arrays in it are views of the object store, and read-only."""
-        return import_module("ray").get(_table[self.key][0])
+        reference = _table.get(self.key)
+        if reference is None:  # a thread that a node has left running, while the worker executes another task
+            raise RemoteCallError(
+                "A shared value was used after its node had ended, or outside a worker. Read it in the node."
+            )
+        return import_module("ray").get(reference[0])
 
 
 class _SentFunction:

@@ -6,6 +6,7 @@ from statewright.graph.context import ExecutionInfo, Host, NodeError, RunStarter
 from statewright.graph.functions.parameters import Parameters, is_coroutine_function, read_parameters
 from statewright.graph.generics import ContextT, GraphParameters, InputT, OutputT, ResultT, StateT
 from statewright.graph.graph import Graph
+from statewright.graph.mapping import ItemForm, item_form, plain_item
 from statewright.graph.node import Branch, Join, JoinEdge, Memory, Node, TagLimits
 from statewright.graph.node_output import NodeOutput, ParentCommand, SubgraphResult, read_node_output
 from statewright.graph.policy import (
@@ -35,6 +36,7 @@ __all__ = [
     "GraphWarning",
     "Host",
     "InputT",
+    "ItemForm",
     "Join",
     "JoinEdge",
     "Memory",
@@ -59,6 +61,8 @@ __all__ = [
     "ToParent",
     "default_retry_on",
     "is_coroutine_function",
+    "item_form",
+    "plain_item",
     "read_node_output",
     "read_parameters",
 ]

@@ -2,13 +2,16 @@
 
 The node that the user adds is executed twice. The first time it receives the state, and sends each item to the second
 node. The second time it receives the gathered results, writes them, and follows its edges.
+
+Nothing is added to an item or a result, because a million of them wait at once. Their order is that of the tasks: all
+items are handled in one superstep, whose results are applied in the order in which the items were sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
-from typing import Any, NamedTuple, cast
+from functools import wraps
+from typing import Any, Final, NamedTuple, cast
 
 from statewright.checkpoint import register_codec
 from statewright.errors import InvalidUpdateError
@@ -21,7 +24,7 @@ ITEM_SUFFIX = ".item"
 
 
 class Indexed(NamedTuple):
-    """An item or its result, with its position in the list."""
+    """An item or its result, with its position in the list. Only found in threads that earlier versions have saved."""
 
     position: int
     value: Any
@@ -34,18 +37,23 @@ def send_and_collect(name: str, over: str, into: str) -> Callable[[Any], Any]:
     """Return the function of the first node, which sends the items in the field `over`, or writes their results to
     `into`.
     """
+    item_node = name + ITEM_SUFFIX
 
     def call(state: Any) -> Any:
-        if isinstance(state, list) and all(isinstance(item, Indexed) for item in cast(list[object], state)):
-            return {into: [result.value for result in sorted(cast(list[Indexed], state))]}
+        if isinstance(state, list):  # a state has fields, so these are the gathered results
+            return {into: [plain_item(result) for result in cast(list[object], state)]}
         items = _items(state, name, over)
         if not items:
             return {into: []}
-        sends = [Send(name + ITEM_SUFFIX, Indexed(position, item)) for position, item in enumerate(items)]
-        command: Command[Any] = Command(goto=sends)
+        command: Command[Any] = Command(goto=[Send(item_node, item) for item in items])
         return command
 
     return call
+
+
+def plain_item(item: Any) -> Any:
+    """Return an item or a result as it is sent, of one in a thread that an earlier version has saved."""
+    return item.value if type(item) is Indexed else item
 
 
 def _items(state: Any, name: str, over: str) -> Sequence[Any]:
@@ -59,39 +67,53 @@ def _items(state: Any, name: str, over: str) -> Sequence[Any]:
     return list(items)
 
 
+class ItemForm(NamedTuple):
+    """What the function of the second node does, in two parts, since other processes are sent no local function."""
+
+    function: Callable[..., Any]
+    """Is called with one item."""
+    send: Callable[[Any], Send] | None
+    """Makes what it returns the answer of the node; None if that is the answer."""
+
+
+_FORM: Final = "statewright_item_form"
+
+
+def item_form(action: object) -> ItemForm | None:
+    """Return the parts of a function that `item_function` has returned; None for any other."""
+    return getattr(action, _FORM, None)
+
+
 def item_function(name: str, action: Callable[..., Any] | SubgraphLike) -> Callable[..., Any]:
-    """Return the function of the second node, which calls `action` with one item and sends the result to `name`."""
+    """Return the function of the second node, which calls `action` with one item and sends the result to `name`.
+
+    Its `item_form` has the parts of it.
+    """
+
+    def send(result: Any) -> Send:
+        return Send(name, result, gather=True)
+
     if is_subgraph(action):
 
-        async def call_subgraph(item: Indexed) -> Send:
-            return Send(name, Indexed(item.position, await cast(Any, action).ainvoke(item.value)), gather=True)
+        async def call_subgraph(item: Any) -> Send:
+            return send(await cast(Any, action).ainvoke(item))
 
+        vars(call_subgraph)[_FORM] = ItemForm(call_subgraph, None)
         return call_subgraph
     function = cast(Callable[..., Any], action)
 
     @wraps(function)
-    async def acall(item: Indexed, **injected: Any) -> Send:
-        return await acall_item(name, function, item, **injected)
+    async def acall(item: Any, **injected: Any) -> Send:
+        return send(await function(item, **injected))
 
     @wraps(function)
-    def call(item: Indexed, **injected: Any) -> Send:
-        return call_item(name, function, item, **injected)
+    def call(item: Any, **injected: Any) -> Send:
+        return send(function(item, **injected))
 
     wrapper = acall if is_coroutine_function(function) else call
-    remote = acall_item if wrapper is acall else call_item
-    vars(wrapper)["remote_form"] = partial(remote, name, function)  # other processes cannot import a local function
+    vars(wrapper)[_FORM] = ItemForm(function, send)
     hints = resolved_hints(function)
     # Only the hints of injected parameters are copied: the hints of the item and the result would be taken for schemas.
     injected = [name for name, _ in read_parameters(function).injected]
     wrapper.__annotations__ = {parameter: hints[parameter] for parameter in injected if parameter in hints}
     return wrapper
-
-
-def call_item(name: str, function: Callable[..., Any], item: Indexed, **injected: Any) -> Send:
-    """Handle one item in another process."""
-    return Send(name, Indexed(item.position, function(item.value, **injected)), gather=True)
-
-
-async def acall_item(name: str, function: Callable[..., Any], item: Indexed, **injected: Any) -> Send:
-    """Handle one item by a coroutine function in another process."""
-    return Send(name, Indexed(item.position, await function(item.value, **injected)), gather=True)

@@ -7,7 +7,7 @@ A node may return None, an update, a Command, a Send, a message (if the state co
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from statewright.errors import InvalidUpdateError
 from statewright.graph.command import Command, Send
@@ -26,6 +26,10 @@ class ParentCommand(BaseException):
         self.nodes = tuple(nodes)
         """The node that returned each command, in the same order; empty unless several tasks returned commands."""
         super().__init__("a Command for the parent graph")
+
+
+NO_WRITES: Final[Writes] = {}
+"""The writes of results that have targets only, one object for all, since a wide fan-out has many. Never changed."""
 
 
 class NodeOutput:
@@ -74,7 +78,7 @@ def read_node_output(result: Any, reader: UpdateReader, node: str, ids: IdSource
     if type(result) is Command:
         return _read_command(cast("Command[Any]", result), reader, node, ids)
     if type(result) is Send:
-        return NodeOutput({}, [result])
+        return NodeOutput(NO_WRITES, [result])
     if type(result) is SubgraphResult:
         return NodeOutput(_add_writes(reader.read_fields(result.update, node, ids), result.writes), None)
     if isinstance(result, list | tuple) and _is_list_of_results(cast(Sequence[Any], result), reader):
@@ -102,7 +106,7 @@ def _read_command(command: Command[Any], reader: UpdateReader, node: str, ids: I
     goto = command.goto
     candidates = cast(Iterable[object], goto) if isinstance(goto, list | tuple | set | frozenset) else (goto,)
     targets = [_read_target(target, node) for target in candidates]
-    writes = {} if command.update is None else reader.read(command.update, node, ids)
+    writes = NO_WRITES if command.update is None else reader.read(command.update, node, ids)
     return NodeOutput(writes, targets or None)
 
 

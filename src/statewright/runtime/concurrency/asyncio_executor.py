@@ -66,7 +66,6 @@ class LoopExecutor:
         self._slots = slots[0] if len(slots) == 1 else None
         self._all_need_attempts = len(slots) > 1 or (step.run.all_tasks_need_attempts and not slots)
         self._scope = Scope(step.run, None, step.checkpoint)
-        self._scope.sibling_group = self
         self._scope.held_slots = slots if self._slots is not None else ()
         self._context = contextvars.copy_context()  # what one node changes in its context must not reach the next node
         for _ in range(min(limit, len(indices))):
@@ -138,7 +137,7 @@ class LoopExecutor:
             perform_task = (
                 execute_task_async if node.policies is None and not self._all_need_attempts else perform_attempts_async
             )
-            asyncio_task = self._loop.create_task(perform_task(self._scope, node, task, step.checkpoint, index))
+            asyncio_task = self._loop.create_task(perform_task(self._scope, node, task, step.checkpoint, self, index))
         except Exception as error:  # raised by a task factory: without an outcome the superstep would wait forever
             step.accept(index, Failure(task, error))
             return

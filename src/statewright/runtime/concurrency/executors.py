@@ -70,7 +70,6 @@ class _ThreadGroup:
         """The number of threads that have taken part."""
         self._context = contextvars.copy_context()
         self._template_scope = Scope(step.run, None, step.checkpoint)
-        self._template_scope.sibling_group = self
         self._perform_task = select_perform(step.run)
         self.threads = Slots(limit)
 
@@ -96,7 +95,7 @@ class _ThreadGroup:
         task = step.tasks[index]
         outcome: Outcome
         try:
-            scope = self._template_scope.enter_sibling(task, index)
+            scope = self._template_scope.enter_sibling(self, task, index)
             outcome = self._perform_task(scope, step.nodes[task.node], task, step.checkpoint)
         except BaseException as error:  # without an outcome the superstep would wait forever
             outcome = Failure(task, error)

@@ -12,8 +12,9 @@ import contextvars
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, cast
+from typing import cast
 
+from statewright.checkpoint import Task, TaskResult
 from statewright.errors import RemoteCallError
 from statewright.executors.dispatcher import Dispatcher, ItemResult, RemoteItem
 from statewright.runtime.concurrency.superstep import Superstep
@@ -24,7 +25,7 @@ from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.execute import begin_task, conclude_task, settle_error
 from statewright.runtime.tasks.remote_node import RemoteNode, shipment_for
-from statewright.runtime.tasks.scope import Scope
+from statewright.runtime.tasks.scope import Scope, enter_scope
 
 Lanes = Mapping[Lane, Sequence[int]]
 
@@ -61,7 +62,11 @@ def start_in_chunks(step: Superstep, lanes: Lanes) -> Lanes:
 
 
 class _NodeFeed:
-    """Runs the tasks of one node of a superstep. The job of a worker thread, which is the home of its dispatcher."""
+    """Runs the tasks of one node of a superstep. The job of a worker thread, which is the home of its dispatcher.
+
+    Most tasks need no scope and no context of their own here, because no code of the user runs: their argument is sent,
+    and the answer becomes a result. They take turns with one scope, and their results are handed over together.
+    """
 
     is_stopping = False  # it has no coroutines to cancel
 
@@ -74,23 +79,31 @@ class _NodeFeed:
         self._reports: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._context = contextvars.copy_context()
         self._scope = Scope(step.run, None, step.checkpoint)
-        self._scope.sibling_group = self
+        self._shares_scope = self._scope.fast_path and not node.routes and not self._remote.injected
+        self._results: list[tuple[int, TaskResult]] = []
+        """The results that have arrived together, with the indices of their tasks."""
         self.threads = Slots(DEFAULT_THREADS)
 
     def __call__(self) -> None:
         try:
-            self._run()
+            self._context.run(self._run)
         except BaseException as error:  # without an outcome the superstep would wait forever
             index = next(self._indices, None)
             if index is None:
                 index = next(iter(self._step.running_indices.copy()), 0)
             self._step.accept(index, Failure(self._step.tasks[index], error))
+        finally:
+            self._scope.sibling_group = None  # a cycle: see `Scope.enter_sibling`
+            while not self._reports.empty():
+                self._reports.get()
 
     def _run(self) -> None:
-        step, remote = self._step, self._remote
-        self._shipment = shipment = shipment_for(self._scope, remote.executor)
+        step, remote, scope = self._step, self._remote, self._scope
+        scope.sibling_group = self
+        enter_scope(scope)  # never left: the context ends with this job
+        self._shipment = shipment = shipment_for(scope, remote.executor)
         try:
-            function = remote.function_for(shipment)
+            function = remote.function_for(step.run, shipment)
         except RemoteCallError as error:
             self._fail_all(error)
             return
@@ -110,15 +123,18 @@ class _NodeFeed:
         with step.on_end(partial(self._reports.put, partial(self._end, dispatcher))):
             try:
                 dispatcher.feed()
+                self._hand_over_results()
                 while dispatcher.has_in_flight and not step.closed:
                     self._reports.get()()
+                    self._hand_over_results()
             finally:
                 dispatcher.cancel_all()
 
     def _fail_all(self, error: RemoteCallError) -> None:
         """Give each task the error that its function cannot be sent, as if the function had raised it."""
         while items := self._take(1):
-            self._deliver(items[0], (None, error, []))
+            self._deliver(items[0], (None, error, ()))
+        self._hand_over_results()
 
     def _end(self, dispatcher: Dispatcher) -> None:
         """Send nothing more, since the superstep is ending; what is in flight may finish."""
@@ -127,46 +143,74 @@ class _NodeFeed:
 
     def _take(self, count: int) -> list[RemoteItem]:
         """Begin up to a number of tasks, and return their calls."""
-        items: list[RemoteItem] = []
+        step, items = self._step, list[RemoteItem]()
         while len(items) < count:
-            index = next(self._indices, None)
-            if index is None or not self._step.begin(index):
+            begun = step.begin_next_of(self._indices, count - len(items))
+            if not begun:
                 self._unsent = 0
                 break
-            self._unsent -= 1
-            context = self._context.copy()
-            outcome = context.run(self._begin, index, context)
-            if isinstance(outcome, RemoteItem):
-                items.append(outcome)
-            else:
-                self._step.accept(index, outcome)
+            self._unsent -= len(begun)
+            for index in begun:
+                if step.ending or step.closed:
+                    step.record_stop(index)
+                elif type(item := self._begin(index)) is RemoteItem:
+                    items.append(item)
+                else:
+                    step.accept(index, cast(Outcome, item))
         return items
 
-    def _begin(self, index: int, context: contextvars.Context) -> RemoteItem | Outcome:
-        step = self._step
-        task = step.tasks[index]
-        scope = self._scope.enter_sibling(task, index)
+    def _begin(self, index: int) -> RemoteItem | Outcome:
+        """Return the call of a task; its outcome if its input cannot be read."""
+        task = self._step.tasks[index]
+        if self._shares_scope:
+            self._scope.task, self._scope.index = task, index
+            return self._read(self._scope, task, index)
+        context = self._context.copy()
+        return context.run(self._begin_in_scope, task, index, context)
+
+    def _begin_in_scope(self, task: Task, index: int, context: contextvars.Context) -> RemoteItem | Outcome:
+        scope = self._scope.enter_sibling(self, task, index)
+        return self._read(scope, task, (scope, context))
+
+    def _read(self, scope: Scope, task: Task, key: int | tuple[Scope, contextvars.Context]) -> RemoteItem | Outcome:
         try:
-            state = begin_task(scope, self._node, task, step.checkpoint)
-            return RemoteItem((scope, context), self._remote.item_for(scope, state, self._shipment))
+            state = begin_task(scope, self._node, task, self._step.checkpoint)
+            return RemoteItem(key, self._remote.item_for(scope, state, self._shipment))
         except BaseException as error:
             return settle_error(scope, self._node, task, error)
 
     def _deliver(self, item: RemoteItem, result: ItemResult) -> None:
-        scope, context = item.key
-        self._step.accept(scope.index, context.run(self._conclude, scope, result))
+        scope: Scope
+        if type(item.key) is int:
+            scope, index = self._scope, item.key
+            scope.task = task = self._step.tasks[index]
+            scope.index = index
+            outcome = self._conclude(scope, task, result)
+        else:
+            scope, context = item.key
+            index = scope.index
+            outcome = context.run(self._conclude, scope, self._step.tasks[index], result)
+        if type(outcome) is TaskResult:
+            self._results.append((index, outcome))
+        else:
+            self._hand_over_results()
+            self._step.accept(index, outcome)
 
-    def _conclude(self, scope: Scope, result: ItemResult) -> Outcome:
-        task: Any = scope.task
+    def _conclude(self, scope: Scope, task: Task, result: ItemResult) -> Outcome:
         try:
             answer = self._remote.settle_result(scope, result)
             return conclude_task(scope, self._node, task, self._step.checkpoint, answer)
         except BaseException as error:
             return settle_error(scope, self._node, task, error)
 
+    def _hand_over_results(self) -> None:
+        if self._results:
+            results, self._results = self._results, []
+            self._step.accept_results(results)
+
     def _drop(self, item: RemoteItem) -> None:
         """Record that a task has no outcome: its worker has died while the superstep was ending."""
-        self._step.record_stop(item.key[0].index)
+        self._step.record_stop(item.key if type(item.key) is int else item.key[0].index)
 
     def report_end(self, scope: Scope, outcome: Outcome) -> None:
         self._step.accept(scope.index, outcome)

@@ -13,9 +13,10 @@ outcome that arrives at the same moment may still be stored, and is ignored.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
+from itertools import islice
 
 from statewright.checkpoint import Checkpoint, Task, TaskResult
 from statewright.errors import NodeCancelledError, RunCancelled
@@ -74,7 +75,9 @@ class Superstep:
 
     def accept(self, index: int, outcome: Outcome) -> None:
         """Accept the outcome of a task. Called from any thread."""
-        if type(outcome) is not TaskResult:
+        if type(outcome) is TaskResult:
+            outcome.folded = None  # a copy of the state, of use only if no sibling has changed it
+        else:
             self._cancel_unstarted(index)
         if self._flusher is not None and type(outcome) is TaskResult:
             outcome = self._flush_soon(self._flusher, outcome)
@@ -92,6 +95,25 @@ class Superstep:
                 self._close_after_calls()
         if changed:
             self._notify()
+
+    def accept_results(self, results: Sequence[tuple[int, TaskResult]]) -> None:
+        """Accept the results of several tasks, each with its index."""
+        with self.lock:
+            accepts_together = self._flusher is None and not (self.ending or self.closed)
+            if accepts_together:
+                for index, result in results:
+                    result.folded = None
+                    self.outcomes[index] = result
+                    self.running_indices.discard(index)
+                self._remaining -= len(results)
+                if self._remaining:
+                    return
+                self._close_after_calls()
+        if accepts_together:
+            self._notify()
+        else:
+            for index, result in results:
+                self.accept(index, result)
 
     def accept_lone(self, outcome: Outcome | None) -> None:
         """Accept the outcome of a task that ran alone, and whose `@task` calls are still running.
@@ -179,6 +201,15 @@ class Superstep:
                 self.running_indices.add(index)
         return index
 
+    def begin_next_of(self, indices: Iterator[int], count: int) -> Sequence[int]:
+        """Record that up to `count` further tasks of an iterator start, and return their indices; none if none may."""
+        with self.lock:
+            if self.ending or self.closed:
+                return ()
+            begun = tuple(islice(indices, count))
+            self.running_indices.update(begun)
+        return begun
+
     def record_stop(self, index: int) -> None:
         """Record that a task was stopped and has no outcome."""
         self._cancel_unstarted(index)
@@ -233,7 +264,7 @@ class Superstep:
             with outer.on_end(partial(self._follow, outer)) if outer is not None else nullcontext():
                 yield
         finally:
-            run.superstep = None
+            run.superstep = run.shipments = None
 
     def _follow(self, outer: OpenSuperstep) -> None:
         """End or close, since the superstep of the calling task does."""

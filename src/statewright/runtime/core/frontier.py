@@ -19,7 +19,9 @@ not blocked start.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
 
 from statewright.checkpoint import NO_ARG, Checkpoint, DeferredTask, Joins, Pending, Task, TaskResult, TimedTask
 from statewright.graph import END, STOP, Send
@@ -69,20 +71,24 @@ def next_frontier(
     nodes, arrivals = _collect_arrivals(program, joins, results)
     nodes -= {task.node for task in due if task.arg is NO_ARG}
     nodes -= {deferred.task.node for deferred in deferred_tasks if deferred.task.arg is NO_ARG}
-    sends = [(target, result.task.node) for result in results for target in result.targets if type(target) is Send]
     starting_tasks, waiting_tasks = list(due), list(deferred_tasks)
     for task in _node_tasks(program, nodes, origin):
         if task.node in program.deferring_nodes:
             waiting_tasks.append(DeferredTask(task))
         else:
             starting_tasks.append(task)
+    gathered: dict[str, GatheredSends] = {}
+    sends = ((target, result.task.node) for result in results for target in result.targets if type(target) is Send)
     for position, (send, sender) in enumerate(sends, len(nodes)):
-        task = _send_task(send, origin, position)
-        if send.gather or task.node in program.deferring_nodes:
-            waiting_tasks.append(DeferredTask(task, gather=send.gather, sender=sender))
+        if send.gather:
+            if send.node not in gathered:
+                gathered[send.node] = GatheredSends(origin)
+            gathered[send.node].add(send.arg, sender, position)
+        elif send.node in program.deferring_nodes:
+            waiting_tasks.append(DeferredTask(_send_task(send, origin, position), sender=sender))
         else:
-            starting_tasks.append(task)
-    frontier, waiting_tasks = release_ready(program, starting_tasks, waiting_tasks)
+            starting_tasks.append(_send_task(send, origin, position))
+    frontier, waiting_tasks = release_ready(program, starting_tasks, waiting_tasks, gathered)
     is_complete = not frontier and not waiting_tasks
     return tuple(frontier), tuple(waiting_tasks), {} if is_complete else arrivals
 
@@ -136,13 +142,64 @@ def incomplete_joins(program: Program, joins: Joins, results: Sequence[TaskResul
     return _collect_arrivals(program, joins, results)[1]
 
 
+class GatheredSends:
+    """New Sends with `gather=True` to one node, which become one task, or wait.
+
+    A map has one for each of its items, and most never need a task of their own, so they are kept in columns.
+    """
+
+    __slots__ = ("_args", "_origin", "_positions")
+
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
+        self._args: dict[str, list[Any]] = {}
+        """The arguments, by the sender."""
+        self._positions: dict[str, list[range]] = {}
+        """Their positions, by the sender. Those of a map are one range."""
+
+    def add(self, arg: Any, sender: str, position: int) -> None:
+        if sender not in self._args:
+            self._args[sender], self._positions[sender] = [], [range(position, position)]
+        self._args[sender].append(arg)
+        ranges = self._positions[sender]
+        if position == ranges[-1].stop:
+            ranges[-1] = range(ranges[-1].start, position + 1)
+        else:
+            ranges.append(range(position, position + 1))
+
+    def as_deferred_tasks(self, node: str) -> list[DeferredTask]:
+        """Return a task for each Send, in the order of sending."""
+        tasks = [
+            DeferredTask(Task(node, arg, self._origin, position), gather=True, sender=sender)
+            for sender, args in self._args.items()
+            for arg, position in zip(args, chain.from_iterable(self._positions[sender]), strict=True)
+        ]
+        return sorted(tasks, key=lambda deferred: deferred.task.position)
+
+    def as_task(self, node: str) -> Task | None:
+        """Return one task with a list of the arguments; None if there are several senders, whose order matters."""
+        if len(self._args) != 1:
+            return None
+        ((sender, args),) = self._args.items()
+        return Task(node, args, self._origin, self._positions[sender][0].start)
+
+
+NONE_GATHERED: Final[Mapping[str, GatheredSends]] = {}
+
+
 def release_ready(
-    program: Program, due: list[Task], deferred_tasks: list[DeferredTask]
+    program: Program,
+    due: list[Task],
+    deferred_tasks: list[DeferredTask],
+    gathered: Mapping[str, GatheredSends] = NONE_GATHERED,
 ) -> tuple[list[Task], list[DeferredTask]]:
-    """Return the due tasks, including deferred tasks that can start now, and the deferred tasks that keep waiting."""
-    if not deferred_tasks:
+    """Return the due tasks, including deferred tasks that can start now, and the deferred tasks that keep waiting.
+
+    `gathered` has new Sends by their nodes.
+    """
+    if not deferred_tasks and not gathered:
         return _sort_tasks(program, due), deferred_tasks
-    unblocked_nodes = _find_unblocked(program, deferred_tasks)
+    unblocked_nodes = _find_unblocked(program, {*(deferred.task.node for deferred in deferred_tasks), *gathered})
     reachable_nodes = _reachable_nodes(program, (task.node for task in due))
     idle_nodes = {
         deferred.task.node
@@ -155,7 +212,11 @@ def release_ready(
         ready_nodes = unblocked_nodes
     released_tasks = [deferred for deferred in deferred_tasks if deferred.task.node in ready_nodes]
     waiting_tasks = [deferred for deferred in deferred_tasks if deferred.task.node not in ready_nodes]
-    return _sort_tasks(program, [*due, *_as_due_tasks(program, released_tasks)]), waiting_tasks
+    for node, sends in gathered.items():
+        if node not in ready_nodes:
+            waiting_tasks.extend(sends.as_deferred_tasks(node))
+    released_sends = {node: sends for node, sends in gathered.items() if node in ready_nodes}
+    return _sort_tasks(program, [*due, *_as_due_tasks(program, released_tasks, released_sends)]), waiting_tasks
 
 
 def _sort_tasks(program: Program, tasks: Sequence[Task]) -> list[Task]:
@@ -164,9 +225,8 @@ def _sort_tasks(program: Program, tasks: Sequence[Task]) -> list[Task]:
     return [*nodes, *(task for task in tasks if task.arg is not NO_ARG)]
 
 
-def _find_unblocked(program: Program, deferred_tasks: Sequence[DeferredTask]) -> set[str]:
+def _find_unblocked(program: Program, nodes: set[str]) -> set[str]:
     """Return the deferred nodes that no other deferred node blocks."""
-    nodes = {deferred.task.node for deferred in deferred_tasks}
     return {node for node in nodes if not any(_blocks(program, other, node) for other in nodes if other != node)}
 
 
@@ -186,7 +246,9 @@ def _reachable_nodes(program: Program, nodes: Iterable[str]) -> int:
     return bits
 
 
-def _as_due_tasks(program: Program, released_tasks: Sequence[DeferredTask]) -> list[Task]:
+def _as_due_tasks(
+    program: Program, released_tasks: Sequence[DeferredTask], released_sends: Mapping[str, GatheredSends]
+) -> list[Task]:
     """Return the due tasks for deferred tasks that can start, in the order in which their nodes were declared.
 
     Gathered Sends to a node become one task with a list of their arguments.
@@ -196,14 +258,19 @@ def _as_due_tasks(program: Program, released_tasks: Sequence[DeferredTask]) -> l
         return program.node_order.get(program.nodes[deferred.sender].edge_source, -1)  # START comes first
 
     tasks: list[Task] = []
-    for node in sorted({deferred.task.node for deferred in released_tasks}, key=program.node_order.__getitem__):
+    nodes = {*(deferred.task.node for deferred in released_tasks), *released_sends}
+    for node in sorted(nodes, key=program.node_order.__getitem__):
         of_node = [deferred for deferred in released_tasks if deferred.task.node == node]
         tasks.extend(deferred.task for deferred in of_node if not deferred.gather)
-        gathered = [deferred for deferred in of_node if deferred.gather]
-        if gathered:
+        gathered, sends = [deferred for deferred in of_node if deferred.gather], released_sends.get(node)
+        task = sends.as_task(node) if sends is not None and not gathered else None
+        if task is None and (gathered or sends is not None):
+            gathered += sends.as_deferred_tasks(node) if sends is not None else ()
             first = gathered[0].task
             args = [deferred.task.arg for deferred in sorted(gathered, key=sender_position)]
-            tasks.append(Task(node, args, first.origin, first.position))
+            task = Task(node, args, first.origin, first.position)
+        if task is not None:
+            tasks.append(task)
     return tasks
 
 

@@ -37,6 +37,7 @@ from statewright.graph import (
     Send,
     SubgraphLike,
     is_coroutine_function,
+    item_form,
     read_parameters,
 )
 from statewright.runtime.core.subgraph import subgraph_calls
@@ -44,6 +45,7 @@ from statewright.runtime.tasks.inputs import (
     Reader,
     WholeReader,
     container_fields,
+    pass_items,
     pass_raw_sends,
     read_mapping,
     reader_for,
@@ -387,6 +389,8 @@ class Program:
                 frozenset(self.merging_channels),
             )
             program.async_lane = "loop"
+        if item_form(node.action) is not None:
+            program.read = pass_items(read)
         if node.executor is not None:
             self._run_remotely(program, node, parameters)
         program.policies = self._policy_factory.policies_of(node)

@@ -73,7 +73,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
                     flush(run)
                 break
             # The core has received the reply or the error. An error must not be thrown twice, nor a value kept alive.
-            reply = error_to_throw = None
+            reply = outcomes = error_to_throw = None
             if buffer is not None and buffer.parts:
                 leave_scope(token)  # the reader's code does not belong to the run
                 yield from buffer.take()

@@ -115,7 +115,7 @@ def conclude_task(scope: Scope, node: NodeProgram, task: Task, checkpoint: Check
     fields = node.plain_keys
     if type(answer) is dict and fields is not None and answer.keys() <= fields:  # needs no preparation
         writes: Writes = answer  # pyright: ignore[reportUnknownVariableType]
-        if node.kept_updates or scope.sibling_group is not None or scope.run.nested:
+        if (node.kept_updates or scope.sibling_group is not None or scope.run.nested) and node.remote is None:
             writes = _copy_writes(scope, node, answer)  # pyright: ignore[reportUnknownArgumentType]
         result = TaskResult(task, writes, node.successors)
     else:
@@ -311,7 +311,7 @@ def finish_task(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result:
     return result
 
 
-def check_targets(run: Run, node: NodeProgram, targets: Sequence[str | Send]) -> list[str | Send]:
+def check_targets(run: Run, node: NodeProgram, targets: Sequence[str | Send]) -> tuple[str | Send, ...]:
     """Return the targets other than END. Raises UnknownTarget for a target that does not exist or is not allowed."""
     allowed = node.allowed_targets if node.allowed_targets is not None else run.program.targets
     for target in targets:
@@ -321,7 +321,7 @@ def check_targets(run: Run, node: NodeProgram, targets: Sequence[str | Send]) ->
             raise UnknownTarget(node.edge_source, name, allowed, via=via)
         if type(target) is Send and target.timeout is not None:
             _allow_timeout(run, node, target)
-    return [target for target in targets if target != END]
+    return tuple([target for target in targets if type(target) is Send or target != END])
 
 
 def _allow_timeout(run: Run, node: NodeProgram, send: Send) -> None:
@@ -360,27 +360,25 @@ def set_targets(run: Run, node: NodeProgram, result: TaskResult, choices: Sequen
             targets.append(route.targets_by_choice[choice])
         else:
             names = cast(Sequence[Any], choice) if isinstance(choice, list | tuple) else (choice,)
-            targets.extend(_target_of(run, node, route, name) for name in names)
-    if END in targets:
-        targets = [target for target in targets if target != END]
-    result.targets = targets
+            targets.extend([_target_of(run, node, route, name) for name in names])
+    result.targets = [target for target in targets if type(target) is Send or target != END]
 
 
 def _target_of(run: Run, node: NodeProgram, route: Route, choice: Any) -> str | Send:
     """Return the target for a choice of a conditional edge. Raises UnknownTarget if the choice has no target."""
     program = run.program
-    if route.targets is not None:
-        try:
-            if choice in route.targets:
-                return route.targets[choice]
-        except TypeError:  # the choice is not hashable: a Send, or a mistake
-            pass
-    if isinstance(choice, str):
-        choice = str.__str__(choice)  # the plain value, for a member of a string enumeration
     if type(choice) is Send and choice.node in program.graph.nodes:
         if choice.timeout is not None:
             _allow_timeout(run, node, choice)
         return choice
+    if route.targets is not None:
+        try:
+            if choice in route.targets:
+                return route.targets[choice]
+        except TypeError:  # the choice is not hashable, which is a mistake
+            pass
+    if isinstance(choice, str):
+        choice = str.__str__(choice)  # the plain value, for a member of a string enumeration
     if route.targets is None and type(choice) is str and choice in program.targets:
         return choice
     allowed = map(str, route.targets) if route.targets is not None else program.targets

@@ -28,20 +28,25 @@ from statewright.runtime.tasks.execute import (
 )
 from statewright.runtime.tasks.interrupt import ChildCommand
 from statewright.runtime.tasks.liveness import check_not_refused, may_finish_functions
-from statewright.runtime.tasks.scope import Scope
+from statewright.runtime.tasks.scope import Scope, SiblingGroup
 
 
 async def execute_task_async(
-    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, index: int = 0
+    scope: Scope,
+    node: NodeProgram,
+    task: Task,
+    checkpoint: Checkpoint,
+    group: SiblingGroup | None = None,
+    index: int = 0,
 ) -> Any:
     """Run a task on the event loop.
 
-    Return its outcome; None if it runs concurrently with others, because then the outcome goes to their executor.
+    Return its outcome; None if it runs concurrently with others in `group`, which gets the outcome instead.
     """
     outcome: Outcome
-    if scope.sibling_group is not None:
+    if group is not None:
         # The scope is not created by the executor, because short-lived objects cost the garbage collector less.
-        scope = scope.enter_sibling(task, index)
+        scope = scope.enter_sibling(group, task, index)
     try:
         if scope.fast_path and node.reads_all and task.arg is NO_ARG:  # as in `execute_task`
             state: Any = checkpoint.values.copy()

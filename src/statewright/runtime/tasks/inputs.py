@@ -18,7 +18,7 @@ from typing import Any, Protocol, cast
 from statewright.channels import CONTAINERS, copy_argument, copy_container, copy_fields, copy_in_place
 from statewright.checkpoint import NO_ARG
 from statewright.errors import InvalidUpdateError
-from statewright.graph import Graph
+from statewright.graph import Graph, plain_item
 from statewright.state import (
     ROOT,
     FieldCheck,
@@ -102,6 +102,15 @@ def pass_raw_sends(read: Reader) -> Reader:
         return cast(Any, arg).copy() if type(arg) is dict else arg
 
     return read_sent
+
+
+def pass_items(read: Reader) -> Reader:
+    """Return a reader for the items of a map. They are no states, whatever their types, so only copied."""
+
+    def read_item(values: Mapping[str, Any], arg: Any, /) -> Any:
+        return read(values, arg) if arg is NO_ARG else copy_argument(plain_item(arg))
+
+    return read_item
 
 
 def _read_root(values: Mapping[str, Any], arg: Any, /) -> Any:

@@ -24,11 +24,11 @@ from statewright.executors.chunks import ChunkSizes
 from statewright.executors.dispatcher import ItemResult
 from statewright.executors.loop_calls import LoopCalls
 from statewright.executors.port import Executor, SharedValue, pickling_error
-from statewright.graph import Node, NodeError, Parameters, is_coroutine_function
+from statewright.graph import ItemForm, Node, NodeError, Parameters, is_coroutine_function, item_form
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.context import RuntimeHost
 from statewright.runtime.tasks.liveness import innermost_superstep, reason_to_refuse
-from statewright.runtime.tasks.node_call import NodeCall
+from statewright.runtime.tasks.node_call import NodeCall, Parts
 from statewright.runtime.tasks.scope import Scope, current_scope
 from statewright.runtime.tasks.worker_host import Effect, SuperstepData
 
@@ -40,11 +40,22 @@ _SMALL: Final = (int, float, bool, type(None))
 class RemoteNode:
     """A node that runs in other processes, as its run sees it."""
 
-    __slots__ = ("_function", "executor", "function", "injected", "name", "parameters", "resources", "sizes")
+    __slots__ = (
+        "_function",
+        "_send",
+        "executor",
+        "function",
+        "injected",
+        "name",
+        "parameters",
+        "resources",
+        "sizes",
+    )
 
     def __init__(self, node: Node, parameters: Parameters, executor: Executor) -> None:
         self.name = node.name
-        self.function: Any = getattr(node.action, "remote_form", node.action)
+        self.function, self._send = item_form(node.action) or ItemForm(cast(Any, node.action), None)
+        """Makes the value of a call the answer of the node; None if it is."""
         self.parameters = parameters
         self.injected = parameters.injected
         self.executor = executor
@@ -53,14 +64,14 @@ class RemoteNode:
         """The measured cost of its calls, over all runs."""
         self._function: SharedValue | None = None
 
-    def function_for(self, shipment: Shipment) -> SharedValue:
+    def function_for(self, run: Run, shipment: Shipment) -> SharedValue:
         """Return the pickled `NodeCall` as a shared value. Raises RemoteCallError if it cannot be pickled."""
         if not self.injected:
             if self._function is None:
                 self._function = self._share(None)
             return self._function
         if self.name not in shipment.functions:
-            shipment.functions[self.name] = self._share(shipment.data_for(self))
+            shipment.functions[self.name] = self._share(shipment.data_for(run, self))
         return shipment.functions[self.name]
 
     def _share(self, data: SuperstepData | None) -> SharedValue:
@@ -86,20 +97,20 @@ class RemoteNode:
             state = None
         elif task is not None and task.arg is NO_ARG and type(state) is dict and scope.sibling_group is not None:
             # Several tasks of this superstep may read the state: its fields are sent once for all of them.
-            fields = shipment.refer_to(cast("dict[str, Any]", state))
+            fields = shipment.refer_to(scope.run, cast("dict[str, Any]", state))
             state = {name: None if name in fields else value for name, value in cast("dict[str, Any]", state).items()}
         if not self.injected:
-            return state, fields, None
+            return cast(Any, state) if fields is None else Parts(state, fields, None)
         info = RuntimeHost(scope).execution_info if any(kind == "runtime" for _, kind in self.injected) else None
         error = task.arg if task is not None and isinstance(task.arg, NodeError) else None
-        return state, fields, (info, error)
+        return Parts(state, fields, (info, error))
 
     async def acall(self, state: Any) -> Any:
         """Call the node in a worker: the `acall` of its NodeProgram."""
         scope = cast(Scope, current_scope())
         loop = asyncio.get_running_loop()
         shipment, attempt = shipment_for(scope, self.executor), scope.attempt
-        result = await shipment.calls_of(self, loop).call(
+        result = await shipment.calls_of(scope.run, self, loop).call(
             self.item_for(scope, state, shipment),
             on_begin=attempt.on_begin if attempt is not None else None,
             may_finish=partial(_may_finish, scope),
@@ -107,13 +118,13 @@ class RemoteNode:
         return self.settle_result(scope, result)
 
     def settle_result(self, scope: Scope, result: ItemResult) -> Any:
-        """Perform the effects of a call, and return its value. Raises the error that the node has raised."""
+        """Perform the effects of a call, and return the answer of the node. Raises the error that it has raised."""
         value, error, effects = result
         if effects:
             perform_effects(scope, effects)
         if error is not None:
             raise error
-        return value
+        return value if self._send is None else self._send(value)
 
 
 def perform_effects(scope: Scope, effects: Sequence[Effect]) -> None:
@@ -131,12 +142,14 @@ def perform_effects(scope: Scope, effects: Sequence[Effect]) -> None:
 
 
 class Shipment:
-    """Data that is sent to the workers of an executor once for all nodes of a superstep."""
+    """Data that is sent to the workers of an executor once for all nodes of a superstep.
 
-    __slots__ = ("_calls", "_checkpoint", "_executor", "_fields", "_run", "functions")
+    The run refers to it, so it does not refer to the run: as a cycle, the tasks of the superstep would stay in memory.
+    """
 
-    def __init__(self, run: Run, checkpoint: Checkpoint, executor: Executor) -> None:
-        self._run = run
+    __slots__ = ("_calls", "_checkpoint", "_executor", "_fields", "functions")
+
+    def __init__(self, checkpoint: Checkpoint, executor: Executor) -> None:
         self._checkpoint = checkpoint
         self._executor = executor
         self._fields: dict[str, SharedValue] = {}
@@ -154,9 +167,9 @@ class Shipment:
                 shared = self._fields[name] = self._executor.share(self._checkpoint.values[name])
         return shared
 
-    def refer_to(self, state: dict[str, Any]) -> dict[str, SharedValue]:
+    def refer_to(self, run: Run, state: dict[str, Any]) -> dict[str, SharedValue]:
         """Return the fields of an input that are those of the state, as shared values."""
-        values, managed = self._checkpoint.values, self._run.program.managed_fields
+        values, managed = self._checkpoint.values, run.program.managed_fields
         return {
             name: self.field(name)
             for name, value in state.items()
@@ -169,11 +182,11 @@ class Shipment:
     @property
     def shared(self) -> list[SharedValue]:
         """The values shared so far, to be kept while chunks that refer to them are in flight."""
-        return [*self._fields.copy().values(), *self.functions.copy().values()]
+        return _values_of(self._fields, self.functions)
 
-    def data_for(self, node: RemoteNode) -> SuperstepData:
+    def data_for(self, run: Run, node: RemoteNode) -> SuperstepData:
         """Return the data of the superstep for one node: the context, config and state only if it can ask for them."""
-        run, kinds = self._run, {kind for _, kind in node.injected}
+        kinds = {kind for _, kind in node.injected}
         has_runtime, emitter = "runtime" in kinds, run.emitter
         return SuperstepData(
             context=run.config.context if has_runtime else None,
@@ -186,20 +199,24 @@ class Shipment:
             has_system_clock=uses_system_timers(run.ports.clock),
         )
 
-    def calls_of(self, node: RemoteNode, loop: asyncio.AbstractEventLoop) -> LoopCalls:
+    def calls_of(self, run: Run, node: RemoteNode, loop: asyncio.AbstractEventLoop) -> LoopCalls:
         """Return the calls of a node that are awaited on an event loop."""
         key = (node.name, loop)
         if key not in self._calls:
             self._calls[key] = LoopCalls(
                 node.executor,
-                node.function_for(self),
+                node.function_for(run, self),
                 loop,
                 name=f"node {node.name!r}",
                 resources=node.resources,
                 sizes=node.sizes,
-                shared=lambda: self.shared,
+                shared=partial(_values_of, self._fields, self.functions),
             )
         return self._calls[key]
+
+
+def _values_of(*shared: dict[str, SharedValue]) -> list[SharedValue]:
+    return [value for values in shared for value in values.copy().values()]
 
 
 def shipment_for(scope: Scope, executor: Executor) -> Shipment:
@@ -209,7 +226,7 @@ def shipment_for(scope: Scope, executor: Executor) -> Shipment:
         shipments: Mapping[Executor, Shipment] = run.shipments or {}
         shipment = shipments.get(executor)
         if shipment is None or not shipment.is_for(checkpoint):
-            shipment = Shipment(run, checkpoint, executor)
+            shipment = Shipment(checkpoint, executor)
             current = {key: value for key, value in shipments.items() if value.is_for(checkpoint)}
             run.shipments = {**current, executor: shipment}
     return shipment

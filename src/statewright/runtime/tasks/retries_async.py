@@ -33,18 +33,23 @@ from statewright.runtime.tasks.retries import (
     settle_outside_node,
 )
 from statewright.runtime.tasks.retries_sync import try_once
-from statewright.runtime.tasks.scope import Scope, enter_scope
+from statewright.runtime.tasks.scope import Scope, SiblingGroup, enter_scope
 
 
 async def perform_attempts_async(
-    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, index: int = 0
+    scope: Scope,
+    node: NodeProgram,
+    task: Task,
+    checkpoint: Checkpoint,
+    group: SiblingGroup | None = None,
+    index: int = 0,
 ) -> Any:
     """Run a task with policies on the event loop.
 
-    Return its outcome; None if it runs concurrently with others, because then the outcome goes to their executor.
+    Return its outcome; None if it runs concurrently with others in `group`, which gets the outcome instead.
     """
-    if scope.sibling_group is not None:
-        scope = scope.enter_sibling(task, index)
+    if group is not None:
+        scope = scope.enter_sibling(group, task, index)
 
     async def perform_effect(effect: TaskEffect) -> Any:
         if type(effect) is Try:

@@ -173,10 +173,14 @@ class Scope:
         """The numbering of the task's calls, which all copies share. Before its first use this is None, or the
         numbering of the scope's previous task."""
 
-    def enter_sibling(self, task: Task, index: int) -> Scope:
-        """Create and enter the scope of one of several concurrent tasks, in the current context, and return it."""
+    def enter_sibling(self, group: SiblingGroup, task: Task, index: int) -> Scope:
+        """Create and enter the scope of one of several concurrent tasks, in the current context, and return it.
+
+        Executors keep this scope for all of its siblings. It must not refer back to them: as a cycle, the tasks and
+        results of a superstep would stay in memory until the garbage collector finds them.
+        """
         scope = Scope(self.run, task, self.checkpoint)
-        scope.sibling_group, scope.index, scope.held_slots = self.sibling_group, index, self.held_slots
+        scope.sibling_group, scope.index, scope.held_slots = group, index, self.held_slots
         enter_scope(scope)  # never left: the context ends with the task
         return scope
 

@@ -7,7 +7,7 @@ instead, and the outcome is computed from it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -120,7 +120,7 @@ class TaskPlayer:
                 write = f"a write to {name!r}"
                 raise ReplayMismatch(position, "it wrote to an unknown field", write, "no such field", hint)
 
-    def _check_targets(self, position: Position, node: NodeProgram, targets: list[Any]) -> list[str | Send]:
+    def _check_targets(self, position: Position, node: NodeProgram, targets: list[Any]) -> Sequence[str | Send]:
         try:
             return check_targets(self._run, node, targets)
         except UnknownTarget as error:

@@ -479,7 +479,7 @@ def test_failed_and_paused_tasks_emit_task_finished(executor: Executor, fails: b
 def test_check_targets_omits_end(executor: Executor, make: Any) -> None:
     program = executor.program(lambda state: None)
 
-    assert check_targets(make.run(program), program.nodes["a"], [END, "b", Send("c", 1), END]) == ["b", Send("c", 1)]
+    assert check_targets(make.run(program), program.nodes["a"], [END, "b", Send("c", 1), END]) == ("b", Send("c", 1))
 
 
 def test_the_input_is_the_result_of_start(executor: Executor, make: Any) -> None:

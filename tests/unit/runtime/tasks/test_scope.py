@@ -110,7 +110,7 @@ def test_leaving_a_scope_restores_the_previous_one(scope: Any) -> None:
 def test_enter_sibling_enters_a_separate_scope(scope: Any, make: Any) -> None:
     token = enter_scope(scope)
     try:
-        sibling = scope.enter_sibling(make.task("b"), 3)
+        sibling = scope.enter_sibling(cast(Any, object()), make.task("b"), 3)
         entered = current_scope()
     finally:
         leave_scope(token)
