@@ -7,6 +7,7 @@ raise an exception there themselves: at the first such position, at the second, 
 from __future__ import annotations
 
 import gc
+import inspect
 import itertools
 import sys
 import threading
@@ -15,6 +16,9 @@ from typing import Any
 
 LONG = 600.0
 """Seconds after which a test fails. A test that passes never waits that long."""
+
+
+_GENERATOR = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 class Interrupted(BaseException):
@@ -48,6 +52,10 @@ def was_interrupted(call: Callable[[], Any], number: int) -> bool:
         nonlocal remaining
         # Python does not check for signals between `__enter__` of a lock and the block.
         if event not in ("call", "c_return") or getattr(arg, "__name__", "") in ("__enter__", "setprofile"):
+            return
+        # An exception of a profiler would end a generator that continues without running its handlers; one of a signal
+        # handler is raised inside the generator.
+        if event == "call" and frame.f_code.co_flags & _GENERATOR:
             return
         remaining -= 1
         if remaining < 0:

@@ -45,6 +45,8 @@ from statewright.storage.database import Database, Job
 T = TypeVar("T")
 MAX_GROUP_SIZE: Final = 256
 """The maximum number of jobs in one transaction."""
+CLOSE_PATIENCE: Final = 5.0
+"""The longest time in seconds that `close` waits for releases of threads that worker threads have begun."""
 MAX_ATTEMPTS: Final = 100
 """The maximum number of attempts at a job that raises `RetryTransaction`."""
 
@@ -189,6 +191,8 @@ class GroupCommitDatabase(Database):
         if self._closed:
             return
         self._reopen_after_fork()
+        # Threads of dropped runs are released by worker threads, which may not have come to it yet.
+        workers.finish(self._has_lane, CLOSE_PATIENCE)
         if is_main_thread():  # a signal handler could interrupt a transaction with jobs of other threads here
             try:
                 closing = submit_to_thread(self._close)
@@ -198,6 +202,10 @@ class GroupCommitDatabase(Database):
                 closing.result()
         else:
             self._close()
+
+    def _has_lane(self, lane: Hashable) -> bool:
+        """Return whether jobs of a lane of the worker threads write to this database: see `DatabaseSaver.scope`."""
+        return isinstance(lane, tuple) and lane[:1] == (self.scope,)
 
     def _close(self) -> None:
         with self._lock:

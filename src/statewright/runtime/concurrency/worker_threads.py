@@ -11,21 +11,25 @@ a lock. So they must not take a lock, wait, or access a disk. They hand such wor
 from __future__ import annotations
 
 import _thread
+import atexit
 import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import partial
 from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Final, TypeVar
 
-from statewright.futures import LightFuture
+from statewright.futures import LightFuture, SafeEvent
 
 T = TypeVar("T")
 Job = Callable[[], object]
 MAX_HANDED_OVER: Final = 4
-"""The maximum number of jobs passed to `hand_over` that run at once."""
+"""The maximum number of jobs passed to `hand_over` that run at once in one lane."""
+EXIT_PATIENCE: Final = 1.0
+"""The longest time in seconds that the exit of the interpreter waits for jobs that were handed over."""
 IDLE_SECONDS: Final = 10.0
 """Seconds that a thread waits for work before it ends."""
 DEFAULT_THREADS: Final = min(32, (os.cpu_count() or 1) + 4)
@@ -44,9 +48,14 @@ class WorkerThreads:
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._idle: deque[None] = deque()
         """One entry for each idle thread. A semaphore might stay locked if a signal handler interrupted it."""
-        self._handed_over: SimpleQueue[Job] = SimpleQueue()
+        self._handed_over: SimpleQueue[tuple[Hashable, Job] | _Watch] = SimpleQueue()
         self._is_forwarding = False
         """True once a thread has been started that submits the jobs of `_handed_over`."""
+        self._lanes: dict[Hashable, _Lane] = {}
+        """The lanes with jobs that are running or waiting."""
+        self._watches: list[_Watch] = []
+        self._lanes_lock = threading.Lock()
+        """Guards the lanes and the watches. Only the forwarding thread and threads that run jobs acquire it."""
 
     def submit(self, job: Job) -> None:
         """Run `job` soon. Its exceptions are reported like any unhandled exception in a thread."""
@@ -56,9 +65,28 @@ class WorkerThreads:
             first_job = [job]  # a list that `_work` empties, because a thread keeps its arguments until it ends
             threading.Thread(target=self._work, args=(first_job,), name="statewright-worker", daemon=True).start()
 
-    def hand_over(self, job: Job) -> None:
-        """Run `job` soon, like `submit`, but take no lock, so that finalisers and signal handlers may call this."""
-        self._handed_over.put(job)
+    def hand_over(self, job: Job, lane: Hashable = None) -> None:
+        """Run `job` soon, like `submit`, but take no lock, so that finalisers and signal handlers may call this.
+
+        Hundreds of streams may be dropped together, and each hands over one short write, which is not worth a thread.
+        So at most MAX_HANDED_OVER jobs run at once. Jobs of different lanes do not wait for each other: those of a
+        database that hangs, for example, do not delay those of another one.
+        """
+        self._handed_over.put((lane, job))
+        self._start_forwarding()
+
+    def finish(self, belongs: Callable[[Hashable], bool], seconds: float) -> bool:
+        """Wait for all jobs that were handed over in certain lanes; return False if that takes longer than `seconds`.
+
+        `belongs` is called with the key of each lane, under a lock.
+        """
+        if not self._is_forwarding:  # nothing was handed over
+            return True
+        watch = _Watch(belongs)
+        self._handed_over.put(watch)  # behind the jobs
+        return watch.done.wait(seconds)
+
+    def _start_forwarding(self) -> None:
         if not self._is_forwarding:
             self._is_forwarding = True
             try:  # not `threading.Thread`, which takes locks and waits when it starts
@@ -66,22 +94,55 @@ class WorkerThreads:
             except RuntimeError:  # the interpreter is exiting, or there are too many threads: the next call tries again
                 self._is_forwarding = False
 
-    def _forward(self, handed_over: SimpleQueue[Job]) -> None:
-        """Submit handed-over jobs until the process ends, at most MAX_HANDED_OVER at a time.
-
-        Hundreds of streams may be dropped together, and each hands over one short write, which is not worth a thread.
-        """
-        slots = threading.Semaphore(MAX_HANDED_OVER)
+    def _forward(self, handed_over: SimpleQueue[tuple[Hashable, Job] | _Watch]) -> None:
+        """Submit handed-over jobs until the process ends."""
         while True:
-            job = handed_over.get()
-            slots.acquire()
+            item = handed_over.get()
+            if isinstance(item, _Watch):
+                with self._lanes_lock:
+                    self._watches.append(item)
+                    self._end_watches()
+            else:
+                self._enter_lane(*item)
+            del item
+
+    def _enter_lane(self, key: Hashable, job: Job) -> None:
+        with self._lanes_lock:
+            lane = self._lanes.setdefault(key, _Lane())
+            if lane.running == MAX_HANDED_OVER:
+                lane.waiting.append(job)
+                return
+            lane.running += 1
+        run = partial(self._run_lane, key, [job])
+        try:
+            self.submit(run)
+        except RuntimeError:  # no thread can be started now
+            if not sys.is_finalizing():
+                run()
+
+    def _run_lane(self, key: Hashable, jobs: list[Job]) -> None:
+        """Run a job, and then the waiting jobs of its lane. `jobs` is emptied, so that no ended job is kept alive."""
+        while jobs:
             try:
-                self.submit(_with_release(job, slots))
-            except RuntimeError:  # no thread can be started now
-                slots.release()
-                if not sys.is_finalizing():
-                    job()
-            del job
+                jobs.pop()()
+            except BaseException:
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+            with self._lanes_lock:
+                lane = self._lanes[key]
+                if lane.waiting:
+                    jobs.append(lane.waiting.popleft())
+                    continue
+                lane.running -= 1
+                if not lane.running:
+                    del self._lanes[key]
+                    self._end_watches()
+
+    def _end_watches(self) -> None:
+        """Notify those that wait for lanes which have become empty. The caller holds the lock."""
+        for watch in list(self._watches):
+            if not any(watch.belongs(key) for key in self._lanes):
+                self._watches.remove(watch)
+                watch.done.set()
 
     def _work(self, first_job: list[Job]) -> None:
         """Run jobs on this thread, until it has been idle for IDLE_SECONDS."""
@@ -108,19 +169,28 @@ class WorkerThreads:
         return True
 
 
-def _with_release(job: Job, slots: threading.Semaphore) -> Job:
-    """Return a job that releases a slot when it ends."""
+class _Lane:
+    """Handed-over jobs of which only some may run at once."""
 
-    def run() -> None:
-        try:
-            job()
-        finally:
-            slots.release()
+    __slots__ = ("running", "waiting")
 
-    return run
+    def __init__(self) -> None:
+        self.running = 0
+        self.waiting: deque[Job] = deque()
+
+
+class _Watch:
+    """A thread that waits until certain lanes are empty."""
+
+    __slots__ = ("belongs", "done")
+
+    def __init__(self, belongs: Callable[[Hashable], bool]) -> None:
+        self.belongs = belongs
+        self.done = SafeEvent()
 
 
 workers: Final = WorkerThreads()
+atexit.register(workers.finish, lambda lane: True, EXIT_PATIENCE)
 
 
 def submit_to_thread(function: Callable[[], T]) -> LightFuture[T]:

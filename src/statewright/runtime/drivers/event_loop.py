@@ -171,8 +171,12 @@ async def drive_in_turn(run: Run, graph_input: Any) -> None:
         await _drive_without_lease(run, graph_input)
         return
     run.control = run.control or RunControl()
-    async with LeaseRenewer(run, asyncio.get_running_loop()):
-        await drive_async(run, run_until_idle(run, graph_input))
+    hold = LeaseRenewer(run, asyncio.get_running_loop())
+    try:
+        async with hold:
+            await drive_async(run, run_until_idle(run, graph_input))
+    finally:
+        hold.drop_unless_ended()
 
 
 async def _drive_without_lease(run: Run, graph_input: Any) -> None:

@@ -142,9 +142,13 @@ def iter_parts(run: Run, graph_input: Any) -> Parts:
             yield from _iter_parts_without_lease(run, graph_input)
             return
         run.control = run.control or RunControl()
-        with LeaseRenewer(run) as renewer:
-            parts = drive_sync(run, run_until_idle(run, graph_input))
-            yield from renewer.yield_parts(parts) if run.stream_buffer is not None else parts
+        hold = LeaseRenewer(run)
+        try:
+            with hold:
+                parts = drive_sync(run, run_until_idle(run, graph_input))
+                yield from hold.yield_parts(parts) if run.stream_buffer is not None else parts
+        finally:
+            hold.drop_unless_ended()
 
 
 def _iter_parts_without_lease(run: Run, graph_input: Any) -> Parts:

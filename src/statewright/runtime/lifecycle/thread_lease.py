@@ -17,6 +17,7 @@ wait, whatever their `on_busy`.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterable
@@ -66,12 +67,17 @@ class ThreadHold:
     """A context manager around all writes of a run: inside the block, the run may hold its thread.
 
     During the block, other runs regard the run as alive, so that its lease is valid. At the end of the block the thread
-    is released, unless the last write of the run has released it.
+    is released, unless the last write of the run has released it. Call `drop_unless_ended` after the block.
     """
+
+    _has_ended = True
+    """True while there is nothing to release: before the block, and after the release. It is a class attribute because
+    `__del__` runs even if `__init__` is interrupted."""
 
     def __init__(self, run: Run, loop: AbstractEventLoop | None = None) -> None:
         self._run = run
         self._process = os.getpid()
+        self._scope = scope_of(_saver(run))
         self.loop = loop
         """The event loop that drives the run; None if the run blocks an OS thread."""
         self.is_closing = False
@@ -79,8 +85,21 @@ class ThreadHold:
         self.is_dropped = False
         """True once a worker thread has been asked to release the thread, because the run was dropped."""
         assert run.owner is not None
+        self._has_ended = False
         add_holder(run.owner)
         _holds[run.owner] = self
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            self.drop_unless_ended()
+
+    def drop_unless_ended(self) -> None:
+        """Have the thread released if a signal handler has interrupted `__exit__` before it could guard against that.
+
+        Called after the block. A further interruption leaves it to the finaliser.
+        """
+        if not (self._has_ended or self.is_dropped):
+            self._drop()
 
     def __enter__(self) -> Self:
         return self
@@ -113,6 +132,11 @@ class ThreadHold:
         if cancellation is not None:
             raise cancellation
 
+    @property
+    def is_stranded(self) -> bool:
+        """True if the event loop that drives the run was closed, so that the run cannot end by itself."""
+        return self.loop is not None and self.loop.is_closed()
+
     def ask_to_stop(self, on_busy: str) -> None:
         """Ask the run to stop, because another run with this `on_busy` wants its thread. A short change just ends."""
 
@@ -134,6 +158,8 @@ class ThreadHold:
         run = self._run
         if run.nested or not (run.holds_thread or cast(Claim, run.claim).is_in_doubt):
             return None
+        if self._process != os.getpid():  # a forked process, in which this is a copy of the parent's object
+            return None
         try:
             request = cast(LeaseRequest, run.lease_request(run.ports.clock.now(), release=True))
             return _saver(run).renew(_thread_id(run), request)
@@ -146,15 +172,17 @@ class ThreadHold:
     def _end(self) -> None:
         """Let other runs regard the run as ended, after its last write has been answered, and wake the next run."""
         discard_holder(cast(str, self._run.owner))
+        self._has_ended = True
         leave_queue(self._run)
         wake_next(self._run)
 
     def _drop(self) -> None:
         """Have a worker thread release the thread of a dropped run. Takes no lock, so that finalisers may call this."""
-        if self._process == os.getpid():  # not in a forked process, in which this is a copy of the parent's object
-            self.is_closing = self.is_dropped = True
+        if self._process == os.getpid():  # see `_send_release`
+            self.is_closing = True
             cast(Claim, self._run.claim).release = LightFuture()
-            workers.hand_over(self._release_dropped)
+            workers.hand_over(self._release_dropped, self._scope)
+            self.is_dropped = True  # last, because until then an interruption leaves it to `__del__`
 
     def _release_dropped(self) -> None:
         try:
@@ -172,10 +200,14 @@ class LeaseRenewer(ThreadHold):
     refused.
     """
 
+    _timer: Timer | None = None
+    """Calls `_renew`. It is a class attribute because `__init__` may be interrupted before it is set."""
+
     def __init__(self, run: Run, loop: AbstractEventLoop | None = None) -> None:
         super().__init__(run, loop)
         self.control = cast(RunControl, run.control)
-        self._has_ended = False
+        self._is_over = False
+        """True once the lease is not renewed any more."""
         self._is_wanted = False
         """True once another run wants the thread."""
         self._part_count = 0
@@ -218,7 +250,7 @@ class LeaseRenewer(ThreadHold):
         """Release the thread if the reader still has the part with this number."""
         with self._reader_lock:
             self._is_watching_reader = False
-            if self._has_ended or not self._reader_has_part:
+            if self._is_over or not self._reader_has_part:
                 return
             if part_count == self._part_count:
                 cast(Claim, self._run.claim).is_released_early = True
@@ -239,7 +271,10 @@ class LeaseRenewer(ThreadHold):
     def _renew(self) -> None:
         """Renew the lease, stop the run if another run wants the thread, and set the timer again."""
         run = self._run
-        if self._has_ended:
+        if self._is_over:
+            return
+        if self.is_stranded:
+            self._drop()
             return
         if run.holds_thread:
             try:
@@ -257,12 +292,13 @@ class LeaseRenewer(ThreadHold):
         self._set_timer()
 
     def _send_release(self) -> MaybeFuture[object]:
-        self._has_ended = True
-        self._timer.cancel()
+        self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
         return super()._send_release()
 
     def _drop(self) -> None:
-        self._has_ended = True
+        self._is_over = True
         super()._drop()
 
 
@@ -284,10 +320,11 @@ def _call_if_alive(method: WeakMethod[Callable[..., None]], *args: Any) -> None:
 
 
 def _reset_after_fork() -> None:
-    """Clear the queues in a forked process, in which no run is waiting."""
+    """Forget all runs in a forked process: none of them is waiting there, and their holds are copies."""
     global _lock
     _lock = threading.Lock()
     _queues.clear()
+    _holds.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -334,6 +371,13 @@ def is_closing(holder: str) -> bool:
     """
     hold = _holds.get(holder)
     return hold.is_closing if hold is not None else is_of_this_process(holder)
+
+
+def drop_if_stranded(holder: str) -> None:
+    """Release the thread of a run whose event loop was closed."""
+    hold = _holds.get(holder)
+    if hold is not None and hold.is_stranded and not hold.is_dropped:
+        hold._drop()  # pyright: ignore[reportPrivateUsage]
 
 
 def _check_can_end(run: Run, holder: str) -> None:

@@ -21,7 +21,7 @@ from statewright.runtime.core.saving import NOTHING_SAVED, caused_by, release_th
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.start import begin_run, check_input
-from statewright.runtime.lifecycle.thread_lease import is_closing
+from statewright.runtime.lifecycle.thread_lease import drop_if_stranded, is_closing
 from statewright.runtime.lifecycle.thread_state import EarlierHolder, roll_back_thread
 from statewright.runtime.tasks.liveness import note_refusal
 from statewright.runtime.tasks.scope import Scope
@@ -110,6 +110,7 @@ def take_turn(
             if not may_reload or not _can_start_over(run):
                 raise refusal
             continue
+        drop_if_stranded(refusal.owner)
         if run.holds_thread or (run.config.on_busy == "reject" and not is_closing(refusal.owner)):
             raise refusal
         if check is not None and run.config.on_busy in STOPS_HOLDER:

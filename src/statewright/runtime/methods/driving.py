@@ -13,13 +13,18 @@ from statewright.runtime.drivers.sync import drive_sync, iter_parts
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.turn import run_until_idle
+from statewright.runtime.tasks.scope import restoring_scope
 
 
 def drive_run(run: Run, graph_input: Any) -> None:
     """Drive a run until it is idle, on the calling thread."""
-    saves_nothing = run.owner is None and not run.nested
-    for _ in drive_sync(run, run_until_idle(run, graph_input)) if saves_nothing else iter_parts(run, graph_input):
-        pass
+    if run.owner is None and not run.nested:
+        for _ in drive_sync(run, run_until_idle(run, graph_input)):
+            pass
+    else:
+        with restoring_scope():  # costs too much for a run that saves nothing
+            for _ in iter_parts(run, graph_input):
+                pass
 
 
 async def adrive_run(run: Run, graph_input: Any) -> None:

@@ -254,6 +254,7 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
                 for part in parts:
                     yield part
         finally:
+            mark_closing(owners)  # the clean-up may be interrupted, too
             await reader.close()
         self._result(run, version)
         formatter.warn_of_hidden()

@@ -270,8 +270,12 @@ def _change_thread(
     """
     if may_reload is None:
         may_reload = run.settings.checkpoint_id is None
-    with ThreadHold(run):
-        result = perform_all(run, take_turn(run, change, may_reload=may_reload, check=check))
+    hold = ThreadHold(run)
+    try:
+        with hold:
+            result = perform_all(run, take_turn(run, change, may_reload=may_reload, check=check))
+    finally:
+        hold.drop_unless_ended()
     if type(result) is RunOutcome:  # its control has stopped it while it waited
         raise result.error or RunCancelled("it was stopped while it waited for the thread")
     return cast(T, result)

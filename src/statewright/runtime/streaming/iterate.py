@@ -113,7 +113,7 @@ class StepIterator:
             return
         release = self._run.claim.release if self._run.claim is not None else None
         if release is not None:
-            release.wait(_CLOSE_TIMEOUT)
+            release.wait(min(_CLOSE_TIMEOUT, self._run.lease_duration.total_seconds()))
 
     @property
     def rest(self) -> RunOutcome | None:

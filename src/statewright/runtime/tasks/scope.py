@@ -433,6 +433,17 @@ def observed_scope() -> Scope | None:
     return scope if isinstance(scope, Scope) else None
 
 
+@contextmanager
+def restoring_scope() -> Generator[None]:
+    """Leave all scopes that are entered in the block. A signal handler may have interrupted `leave_scope`."""
+    entered = _current.get()
+    try:
+        yield
+    finally:
+        if _current.get() is not entered:
+            _current.set(entered)
+
+
 def leave_if_possible(token: ScopeToken) -> None:
     """Leave a scope.
 
