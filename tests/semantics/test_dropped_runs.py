@@ -126,7 +126,11 @@ def test_a_run_that_is_dropped_while_it_writes_leaves_no_step_to_be_repeated(
     slow_saver = SlowSaver(saver, writer, scheduler, chance)
     graph = graph_of([], lambda task: repeated.append(task) if task in slow_saver.sent else None)
     outcome_of(Call("first", "input", 1, "reject"), graph.compile(saver))
-    monkeypatch.setattr(thread_lease.workers, "hand_over", partial(scheduler.start, "released"))
+
+    def hand_over(job: Callable[[], Any], lane: Any = None) -> None:
+        scheduler.start("released", job)
+
+    monkeypatch.setattr(thread_lease.workers, "hand_over", hand_over)
     scheduler.add("writer", writer.perform_writes)
     for number in range(4):
         app = graph.compile(slow_saver, clock=GatedClock(scheduler))
