@@ -53,18 +53,20 @@ class Encoder:
         self.serde = serde
         self._encode = encode or serde.encode
 
-    def encode_commit(self, commit: Commit, *, separate_log: bool = False) -> EncodedCommit:
+    def encode_commit(
+        self, commit: Commit, deltas: Mapping[str, Any] | None, log: Log | None, *, separate_log: bool = False
+    ) -> EncodedCommit:
         """Encode all parts of a commit. If it has no deltas, all values are changes, as if there were no parent.
 
-        With `separate_log`, log entries are encoded for a row of their own in any case.
+        `deltas` and `log` are those of the commit, which computes them each time they are read. With `separate_log`,
+        log entries are encoded for a row of their own in any case.
         """
-        log = commit.log
         events = self._encode_own_log(log, commit) if log is not None and not separate_log else None
         return EncodedCommit(
             key_of(commit.checkpoint.id),
             key_of(commit.expected) if commit.expected is not None else None,
             self._encode_control(commit),
-            self._encode_changes(commit, commit.deltas),
+            self._encode_changes(commit, deltas),
             self.encode_results(commit.pending),
             events,
             self.encode_log(log, commit.branch_key.namespace) if log is not None and events is None else None,

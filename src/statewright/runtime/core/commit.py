@@ -104,6 +104,8 @@ class StepCommit(Commit):
     def reported(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         before = self._before.reported if self._before is not None else ()
         after = self.checkpoint.reported
+        if not (before or after):
+            return None
         if after[: len(before)] == before:
             added = [[name, update] for name, update in after[len(before) :]]
             return Added(added) if added else None

@@ -46,8 +46,9 @@ class Writer:
         It raises CheckpointConflict, ThreadBusy or LeaseLost before it has written anything.
         """
         encoder, checkpoint_id = self._encoder, commit.checkpoint.id
-        key, expected, control, changes, entries, events, separate_log = encoded = encoder.encode_commit(commit)
         deltas, log = commit.deltas, commit.log
+        encoded = encoder.encode_commit(commit, deltas, log)
+        key, expected, control, changes, entries, events, separate_log = encoded
         commit.size = encoded.size
 
         def store(connection: Connection) -> tuple[Head | None, int]:

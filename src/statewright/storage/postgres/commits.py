@@ -69,21 +69,23 @@ class PostgresWriter(Writer):
 
     def commit_job(self, commit: Commit, also: Iterable[Job[Any]]) -> Job[Any]:
         thread_id = commit.branch_key.thread_id
-        encoded = self._encoder.encode_commit(commit, separate_log=bool(commit.branch_key.namespace))
+        deltas, log = commit.deltas, commit.log
+        encoded = self._encoder.encode_commit(commit, deltas, log, separate_log=bool(commit.branch_key.namespace))
         commit.size = encoded.size
         removal = _CallRemoval(self, commit)
         request = _Request(self, thread_id, commit.hold)
         # In nearly all commits, the parent is the head and the changes are known, so nothing has to be read.
         has_usual_parent = commit.parent_id is None or commit.parent_id == commit.expected
-        is_usual = has_usual_parent and (commit.deltas is not None or commit.parent_id is None)
+        has_changes = deltas is not None or commit.parent_id is None
+        event_count = len(log.entries) if encoded.events is not None and log is not None else 0
 
         def store(connection: Connection) -> None:
             self.lock(connection, thread_id)
             parent = None if has_usual_parent else self._find_parent(connection, commit)
-            changes = encoded.changes if is_usual else self._encode_changes(connection, commit, encoded, parent)
-            connection.send(self._save_statement(commit, encoded._replace(changes=changes), parent, request))
-            if encoded.log is not None and commit.log is not None:
-                self._send_log(connection, thread_id, commit.log, encoded.log)
+            changes = encoded.changes if has_changes else self._encode_all_values(connection, commit, encoded, parent)
+            connection.send(self._save_statement(commit, encoded, changes, event_count, parent, request))
+            if encoded.log is not None and log is not None:
+                self._send_log(connection, thread_id, log, encoded.log)
             if commit.dropped_namespaces:
                 removal.perform(connection)
 
@@ -98,10 +100,15 @@ class PostgresWriter(Writer):
         return job
 
     def _save_statement(
-        self, commit: Commit, encoded: EncodedCommit, parent: int | None, request: _Request
+        self,
+        commit: Commit,
+        encoded: EncodedCommit,
+        changes: bytes | None,
+        event_count: int,
+        parent: int | None,
+        request: _Request,
     ) -> Statement:
-        """Return the statement that saves a commit. `parent` is as in `_encode_changes`."""
-        event_count = len(commit.log.entries) if encoded.events is not None and commit.log is not None else 0
+        """Return the statement that saves a commit. `parent` is as in `_encode_all_values`."""
         parameters = (
             self._workspace,
             *commit.branch_key,
@@ -111,7 +118,7 @@ class PostgresWriter(Writer):
             encoded.key,
             commit.run_id,
             encoded.control,
-            encoded.changes,
+            changes,
             encoded.events,
             event_count,
             _RESULTS_TO_DELETE.get(commit.source, 1),
@@ -150,15 +157,13 @@ class PostgresWriter(Writer):
         assert row_id is not None
         return row_id
 
-    def _encode_changes(
+    def _encode_all_values(
         self, connection: Connection, commit: Commit, encoded: EncodedCommit, parent: int | None
     ) -> bytes | None:
-        """Return the encoded changes of a commit. If it has no deltas, they are all its values.
+        """Return all values of a commit as changes, because it has no deltas.
 
-        `parent` is the row id of its parent; None if the parent is the head of the branch, or if there is no parent.
+        `parent` is the row id of its parent; None if the parent is the head of the branch.
         """
-        if commit.deltas is not None or commit.parent_id is None:
-            return encoded.changes
         reader = self._reader(connection)
         row_id = parent if parent is not None else reader.find_head(self._workspace, commit.branch_key)
         if row_id is None:  # the commit will be refused, because the branch has no head that could be its parent
