@@ -96,6 +96,7 @@ DELIVERY: Final = Representation(automation.Delivery, "DeliveryShown", workflow_
 
 KEY: Final = Representation(access.Key, "KeyShown")
 NEW_KEY: Final = Representation(access.NewKey, "NewKey")
+SESSION: Final = Representation(access.Session, "SessionShown")
 WORKSPACE: Final = Representation(access.Workspace, "WorkspaceShown")
 NEW_WORKSPACE: Final = Representation(access.NewWorkspace, "NewWorkspace")
 SPENDING_LIMITS: Final = Representation(access.SpendingLimits, "SpendingLimitsShown")

@@ -49,6 +49,8 @@ class Run(Record):
     error: Json = None
     """An object with `message` and `code`, and optionally `step` and `details`."""
     current_step: str | None = None
+    progress: Json = None
+    """What the current superstep or attempt has achieved, if `current_step` does not say it all: see `Progress`."""
     total_cost: float = 0.0
     """In US dollars."""
     last_event: int = 0

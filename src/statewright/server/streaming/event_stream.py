@@ -62,7 +62,9 @@ class EventStream(Response):
         unregister = self._context.shutdown.register(stop)
         metrics = self._context.metrics
         try:
-            registration = self._context.streams.register(self._caller.workspace_id, self._caller.key, stop)
+            registration = self._context.streams.register(
+                self._caller.workspace_id, self._caller.key, stop, self._caller.session_id
+            )
             with registration, metrics.track_event_stream() if metrics is not None else nullcontext():
                 await self._send(buffer, send)
         finally:

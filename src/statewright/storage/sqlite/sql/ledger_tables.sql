@@ -6,7 +6,7 @@
 CREATE TABLE IF NOT EXISTS ledger (
     format INTEGER PRIMARY KEY
 );
-INSERT OR IGNORE INTO ledger (format) VALUES (6);
+INSERT OR IGNORE INTO ledger (format) VALUES (7);
 
 CREATE TABLE IF NOT EXISTS workflow_runs (
     number            INTEGER PRIMARY KEY,  -- identifies its events
@@ -44,6 +44,7 @@ CREATE TABLE IF NOT EXISTS workflow_runs (
     failed_at         INTEGER,
     cancelled_at      INTEGER,
     settings          BLOB,
+    progress          BLOB,
     tags              BLOB,
     metadata          BLOB,
     error             BLOB,
@@ -359,6 +360,16 @@ CREATE TABLE IF NOT EXISTS api_keys (
     created_at          INTEGER NOT NULL,
     scopes              BLOB
 );
+
+CREATE TABLE IF NOT EXISTS sessions (
+    id           TEXT NOT NULL UNIQUE,
+    key_id       TEXT NOT NULL,
+    workspace_id TEXT NOT NULL,
+    created_at   INTEGER NOT NULL,
+    used_at      INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS sessions_by_key ON sessions (key_id);
+CREATE INDEX IF NOT EXISTS sessions_by_time ON sessions (used_at);
 
 -- The triggers let a run be next again which a claim had held back: see `storage/ledger/claim.py`.
 
