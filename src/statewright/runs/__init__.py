@@ -20,11 +20,12 @@ from statewright.runs.change import (
     Update,
     UpdateAll,
     Where,
+    any_of,
     delivery_of,
     scope_of,
     where,
 )
-from statewright.runs.ledger import ExcludedVersion, Group, Ledger, NextDue, Order
+from statewright.runs.ledger import Bucket, ExcludedVersion, Group, Ledger, NextDue, Order
 from statewright.runs.memory import InMemoryLedger
 from statewright.runs.records import (
     DEFAULT_QUEUE,
@@ -82,6 +83,7 @@ __all__ = [
     "ApiKey",
     "Approval",
     "Bell",
+    "Bucket",
     "Change",
     "Column",
     "ColumnKind",
@@ -127,6 +129,7 @@ __all__ = [
     "Where",
     "Worker",
     "Workspace",
+    "any_of",
     "check_transition",
     "columns_of",
     "delivery_of",

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
 from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
+from statewright.api.traces import Diagram, Source
 from statewright.client.call import Call, api_path, get, post, read_data
 from statewright.client.send import Page, get_page
 from statewright.client.sync_async import F, IteratingMethod, Namespace, request
@@ -29,6 +30,16 @@ class Definitions(Namespace[F]):
     def get(self, definition_id: str) -> Call[DefinitionWithBody]:
         """Return a definition."""
         return get(api_path(_DEFINITIONS, definition_id), DefinitionWithBody.from_response)
+
+    @request
+    def source(self, definition_id: str) -> Call[Source]:
+        """Return the source of a definition, with the lines of its nodes. Raises NotFound if it is not known."""
+        return get(api_path(_DEFINITIONS, definition_id, "source"), Source.from_response)
+
+    @request
+    def diagram(self, definition_id: str) -> Call[Diagram]:
+        """Return the nodes and edges of a definition, with those of subgraphs in place of them."""
+        return get(api_path(_DEFINITIONS, definition_id, "diagram"), Diagram.from_response)
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Definition]]:

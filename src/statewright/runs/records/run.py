@@ -204,6 +204,8 @@ class Signal(Record):
     payload: Json = None
     key: str | None = None
     """An id chosen by the sender, which makes sending the signal idempotent."""
+    sent_by_key: str | None = None
+    """The id of the API key that was used; None if callers need no key, or if a run has sent it."""
     taken: bool = False
     """True once a worker has processed the signal."""
     created_at: datetime

@@ -278,7 +278,9 @@ class Progress:
                 self._record_timeout(changeset, wait, step, now)
             elif signal.id not in recorded:
                 recorded.add(signal.id)
-                changeset.add_event("SIGNAL_RECEIVED", {"signalType": signal.type, "signalId": signal.key}, step)
+                sender = {"byKey": signal.sent_by_key} if signal.sent_by_key is not None else {}
+                received = {"signalType": signal.type, "signalId": signal.key, **sender}
+                changeset.add_event("SIGNAL_RECEIVED", received, step)
         changeset.events.extend(refusal_events(arrivals))
         changeset.changes.extend(inbox_changes(arrivals))
         changeset.add_event("WORKFLOW_RESUMED", {"reason": "signal" if arrivals.signals else "timer"})
@@ -355,6 +357,8 @@ class Progress:
 
     def _finish(self, changeset: ChangeSet, ending: Ending, now: datetime) -> None:
         changeset.values.update(ending.values(now))
+        if ending.status is not RunStatus.FAILED:
+            self.steps.clear_progress(changeset)
         changeset.add_event(ending.event, ending.payload)
         if self.run.losses:
             changeset.values["losses"] = self.run.losses if self.stopping == "lost" else 0

@@ -105,8 +105,9 @@ def _replace_claims(connection: Connection, encryptor: Encryptor) -> None:
 
 
 def _add_sessions(connection: Connection, encryptor: Encryptor) -> None:
-    """Add sessions of the web page, and the progress of runs."""
+    """Add what the web page needs: sessions, the progress of runs, who has sent a signal, and the ends of runs."""
     connection.execute(_SQL["add_progress"])
+    connection.execute(_SQL["add_sent_by_key"])
     run_script(connection, "ledger_tables")
     connection.execute(_SQL["format_seven"])
 

@@ -102,5 +102,8 @@ INSERT OR IGNORE INTO ledger (format) VALUES (6);
 -- add_progress
 ALTER TABLE workflow_runs ADD COLUMN progress BLOB;
 
+-- add_sent_by_key
+ALTER TABLE signals ADD COLUMN sent_by_key TEXT;
+
 -- format_seven
 INSERT OR IGNORE INTO ledger (format) VALUES (7);

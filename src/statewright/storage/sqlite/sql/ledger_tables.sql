@@ -61,6 +61,12 @@ CREATE UNIQUE INDEX IF NOT EXISTS runs_by_idempotency_key ON workflow_runs (work
     WHERE idempotency_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS runs_by_workspace ON workflow_runs (workspace_id, created_at);
 CREATE INDEX IF NOT EXISTS runs_by_status ON workflow_runs (status, workspace_id, created_at);
+CREATE INDEX IF NOT EXISTS runs_completed ON workflow_runs (workspace_id, completed_at)
+    WHERE completed_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS runs_failed ON workflow_runs (workspace_id, failed_at)
+    WHERE failed_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS runs_cancelled ON workflow_runs (workspace_id, cancelled_at)
+    WHERE cancelled_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS runs_by_thread ON workflow_runs (workspace_id, thread_id, status);
 CREATE INDEX IF NOT EXISTS runs_due ON workflow_runs (queue, graph_version, priority, begun, due_at, id)
     WHERE due_at IS NOT NULL AND claim IS NULL AND held_by IS NULL;
@@ -190,6 +196,7 @@ CREATE TABLE IF NOT EXISTS signals (
     type         TEXT NOT NULL,
     interrupt_id TEXT,
     key          TEXT,
+    sent_by_key  TEXT,
     taken        INTEGER NOT NULL,
     created_at   INTEGER NOT NULL,
     payload      BLOB
