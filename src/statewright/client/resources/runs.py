@@ -23,7 +23,7 @@ from statewright.api.runs import (
 )
 from statewright.api.traces import StepStates, Trace
 from statewright.client.call import Call, api_path, get, post, read_data, to_camel_case
-from statewright.client.follow import RunFollower
+from statewright.client.follow import RunFollower, RunListFollower
 from statewright.client.send import Page, get_page
 from statewright.client.sync_async import F, IteratingMethod, Method, Namespace, request
 from statewright.data.mappings import without_none
@@ -229,6 +229,15 @@ class Runs(Namespace[F]):
         A `LiveEvent` is not stored. So live events that occur while the connection is broken are lost.
         """
         return RunFollower(run_id, after, self._connection, live=True).events()
+
+    @IteratingMethod
+    def changes(self) -> AsyncGenerator[Run]:
+        """Iterate over the runs of the workspace as they change, without end, and without their inputs and outputs.
+
+        Each run is yielded in its newest state, within about a second; states in between may be skipped. If the stream
+        breaks, it is resumed, and the changes that were missed meanwhile are yielded.
+        """
+        return RunListFollower(self._connection).events()
 
     @request
     def cancel(self, run_id: str, reason: str | None = None) -> Call[Run]:

@@ -142,7 +142,8 @@ class Progress:
     def commit_changes(self, commit: Commit) -> list[Change]:
         """Return the changes that follow from a commit."""
         changeset, log, now = ChangeSet(), commit.log, commit.created_at
-        self.steps.record_entries(changeset, log.entries if log is not None else (), now)
+        entries, namespace = log.entries if log is not None else (), commit.branch_key.namespace
+        self.steps.record_entries(changeset, entries, now, namespace)
         self.steps.take_queued(changeset, {result.task.id for result in commit.results})
         if not commit.branch_key.namespace:
             self._begin_attempt(changeset, now, has_input=commit.source == "input")
@@ -162,7 +163,7 @@ class Progress:
     def result_changes(self, namespace: str, pending: Pending, log: Log | None, now: datetime) -> list[Change]:
         """Return the changes that follow from results, interrupts and failures saved within a superstep."""
         changeset = ChangeSet()
-        self.steps.record_entries(changeset, log.entries if log is not None else (), now)
+        self.steps.record_entries(changeset, log.entries if log is not None else (), now, namespace)
         self.steps.take_queued(changeset, {*pending.completed, *map(step_id, pending.journal)})
         if not namespace:
             self._begin_attempt(changeset, now)

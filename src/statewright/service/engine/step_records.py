@@ -130,6 +130,8 @@ class StepRecords:
             if node.retry_policy
         }
         """The maximum number of attempts, by node."""
+        self._caller_id: str | None = None
+        """The step that has called the subgraph whose entries are being recorded."""
         self._call_count = self._log_count = 0
         self._queued: list[_QueuedChanges] = []
         self._queue_lock = threading.Lock()
@@ -376,8 +378,14 @@ class StepRecords:
 
     # -- entries of the log
 
-    def record_entries(self, changeset: ChangeSet, entries: Iterable[Entry], now: datetime) -> None:
-        """Record model calls, tool calls, changed questions, and what tasks report about their steps."""
+    def record_entries(
+        self, changeset: ChangeSet, entries: Iterable[Entry], now: datetime, namespace: str = ""
+    ) -> None:
+        """Record model calls, tool calls, changed questions, and what tasks report about their steps.
+
+        The entries of a subgraph, whose namespace is given, belong to the step that has called it.
+        """
+        self._caller_id = self._caller_of(namespace) if namespace else None
         for kind, _, node, task_id, data in entries:
             if kind == "model_called":
                 self._record_model_call(changeset, node, task_id, data, now)
@@ -434,6 +442,15 @@ class StepRecords:
 
     def _step_id(self, task_id: str | None) -> str | None:
         step = self._steps.get(task_id) if task_id is not None else None
+        return step.id if step is not None else self._caller_id
+
+    def _caller_of(self, namespace: str) -> str | None:
+        """Return the id of the step that has called the subgraph with a namespace, directly or through others."""
+        segment = namespace.partition("|")[0]
+        by_task = (self._steps[part] for part in segment.split(":") if part in self._steps)
+        # The namespace of a subgraph that keeps its state has no task.
+        by_name = (s for s in self._steps.values() if s.name == segment and s.status is StepStatus.RUNNING)
+        step = next(by_task, None) or next(by_name, None)
         return step.id if step is not None else None
 
 

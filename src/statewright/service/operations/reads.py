@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -112,7 +113,7 @@ class ReadOperations(Operations):
 
     async def count_over_time(
         self, workspace_id: str, filters: RunFilter, start: datetime, end: datetime, count: int
-    ) -> list[dict[RunStatus, int]]:
+    ) -> list[Counter[RunStatus]]:
         """Divide the time from `start` until before `end` into periods of equal length, at most MAX_PERIODS.
 
         Return the number of matching runs that were created in each period, by status. Raises InvalidRequest.
@@ -127,13 +128,11 @@ class ReadOperations(Operations):
         bucket = Bucket("created_at", start, (end - start).total_seconds() / count)
         ledger = for_history(self.context.ledger)
         conditions = filter_conditions(workspace_id, within)
-        periods = [dict[RunStatus, int]() for _ in range(count)]
+        periods: list[Counter[RunStatus]] = [Counter() for _ in range(count)]
         for group in await aresolve(ledger.groups(Run, ["status"], where=conditions, bucket=bucket)):
             number, status = group.key
-            period: dict[RunStatus, int] = periods[
-                min(number, count - 1)
-            ]  # the length of a period is rounded to microseconds
-            period[status] = period.get(status, 0) + group.size
+            # The length of a period is rounded to microseconds, so the last one may be a little longer.
+            periods[min(number, count - 1)][status] += group.size
         return periods
 
     async def wait(self, workspace_id: str, run_id: str, seconds: float) -> Run:

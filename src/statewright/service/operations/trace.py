@@ -7,7 +7,7 @@ the log of the run, so a trace reads both once. A page of steps is returned with
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -197,11 +197,7 @@ def _apply(traced: TracedStep, event: RunEvent) -> None:
         case "SIGNAL_RECEIVED" | "TIMER_FIRED":
             _end_wait(traced.waits, event)
         case "TOOL_CALLED":
-            data = cast("Mapping[str, Any]", payload)
-            call = Call(
-                "tool", str(data.get("tool")), data.get("agent"), event.at, data.get("seconds"), error=data.get("error")
-            )
-            traced.calls.append(call)
+            traced.calls.append(_tool_call(event))
         case _:
             pass
 
@@ -225,7 +221,7 @@ def _tool_call(event: RunEvent) -> Call:
 
 
 def _model_call(call: ModelCall) -> Call:
-    details: Any = call.details if isinstance(call.details, Mapping) else {}
+    details: Any = call.details or {}
     return Call(
         "model",
         call.model,
