@@ -5,7 +5,7 @@ httpx, which the extra `client` installs, is imported when a client is created.
 
 from statewright.api.access import Health, Key, NewKey, NewWorkspace, Spending, SpendingLimits, Workspace
 from statewright.api.automation import Delivery, Schedule, Trigger, Webhook, WebhookWithSecret
-from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
+from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread, ThreadInList
 from statewright.api.runs import (
     Activity,
     Approval,
@@ -86,6 +86,7 @@ __all__ = [
     "Step",
     "StepStates",
     "Thread",
+    "ThreadInList",
     "Trace",
     "TracedCall",
     "TracedStep",

@@ -76,7 +76,8 @@ def serve_metrics(metrics: Metrics | None, settings: ServerSettings) -> Generato
 _ROUTERS = (
     *(runs.router, run_details.router),
     *(interrupts.waits_router, interrupts.approvals_router, interrupts.events_router),
-    *(definitions.definitions_router, definitions.graphs_router, threads.router, access.costs_router),
+    *(definitions.definitions_router, definitions.graphs_router, access.costs_router),
+    *(threads.list_router, threads.router),
     *(schedules.schedules_router, schedules.triggers_router, webhooks.router),
     *(session.router, access.workspaces_router, access.keys_router, workers.workers_router, workers.queues_router),
     *(health.router, page.router),

@@ -129,6 +129,14 @@ GRAPH_DESCRIPTION: Final = Representation(
     drawing="mermaid",
 )
 THREAD: Final = Representation(definitions.Thread, "ThreadShown")
+THREAD_IN_LIST: Final = Representation(
+    definitions.ThreadInList,
+    "ThreadInList",
+    {"status": RunStatus},
+    run_id="run.id",
+    graph="run.graph",
+    status="run.status",
+)
 
 # -- schedules, triggers and webhooks
 

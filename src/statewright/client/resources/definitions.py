@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
-from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
+from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread, ThreadInList
 from statewright.api.traces import Diagram, Source
 from statewright.client.call import Call, api_path, get, post, read_data
 from statewright.client.send import Page, get_page
@@ -68,6 +68,11 @@ class Graphs(Namespace[F]):
 
 class Threads(Namespace[F]):
     """Threads: their states, checkpoints and branches."""
+
+    @request
+    def list(self, *, prefix: str = "", limit: int = 100) -> Call[Sequence[ThreadInList]]:
+        """Return the threads on which runs have begun and whose ids begin with `prefix`, those used last first."""
+        return get(api_path("threads"), ThreadInList.read_all, {"prefix": prefix, "limit": limit})
 
     @request
     def state(self, thread_id: str, *, checkpoint_id: str | None = None) -> Call[Thread]:
