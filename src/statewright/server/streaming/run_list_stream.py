@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -44,13 +45,14 @@ async def follow_runs(caller: Caller, since: datetime | None) -> AsyncIterator[b
     if since == datetime.min:
         yield b"event: reset\ndata: {}\n\n"
         since = None
-    async for changes in service.feed(caller.workspace_id, since=since):
-        activities = await service.activities(changes.runs)
-        position = microseconds(changes.until)
-        if not changes.runs:
-            yield b"event: position\ndata: {}\nid: %d\n\n" % position
-        for index, run in enumerate(changes.runs, 1):
-            data = encode(encode_in_list(run, activities[run.id], is_brief=True))
-            # Only the last event has the new position: after a break among them, all are sent again.
-            last = b"id: %d\n\n" % position if index == len(changes.runs) else b"\n"
-            yield b"event: run\ndata: %b\n%b" % (data, last)
+    async with aclosing(service.feed(caller.workspace_id, since=since)) as feed:
+        async for changes in feed:
+            activities = await service.activities(changes.runs)
+            position = microseconds(changes.until)
+            if not changes.runs:
+                yield b"event: position\ndata: {}\nid: %d\n\n" % position
+            for index, run in enumerate(changes.runs, 1):
+                data = encode(encode_in_list(run, activities[run.id], is_brief=True))
+                # Only the last event has the new position: after a break among them, all are sent again.
+                last = b"id: %d\n\n" % position if index == len(changes.runs) else b"\n"
+                yield b"event: run\ndata: %b\n%b" % (data, last)

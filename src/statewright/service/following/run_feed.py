@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -76,10 +77,16 @@ class RunFeeds:
         self._clock = clock
         self._interval = interval
         self._feeds: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Feed]] = WeakKeyDictionary()
+        """The feeds of each event loop, by workspace. They are used on that loop only."""
+        self._lock = threading.Lock()
 
     def poll_soon(self) -> None:
         """Look for changes soon, because this or another process has saved some. Thread-safe; cheap without readers."""
-        for loop, feeds in tuple(self._feeds.items()):
+        if not self._feeds:
+            return
+        with self._lock:
+            loops = list(self._feeds.items())
+        for loop, feeds in loops:
             if feeds:
                 with suppress(RuntimeError):  # the loop was closed
                     loop.call_soon_threadsafe(_wake_all, feeds)
@@ -89,7 +96,8 @@ class RunFeeds:
         change. The first item may have no runs: it says where the feed begins.
         """
         loop = asyncio.get_running_loop()
-        feeds = self._feeds.setdefault(loop, {})
+        with self._lock:
+            feeds = self._feeds.setdefault(loop, {})
         feed = feeds.get(workspace_id)
         if feed is None:
             feed = feeds[workspace_id] = _Feed(self._ledger, self._clock, workspace_id, self._interval)

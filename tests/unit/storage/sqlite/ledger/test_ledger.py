@@ -270,6 +270,7 @@ def downgrade_to_format_4(path: Path) -> None:
         for table, columns in {
             "workflow_runs": ("graph_version", "held_by", "losses", "priority", "queue", "progress"),
             "workers": ("host", "draining", "queues", "versions"),
+            "signals": ("sent_by_key",),
         }.items():
             for column in columns:
                 connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")

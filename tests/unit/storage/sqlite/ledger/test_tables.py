@@ -54,6 +54,7 @@ SHOWN |= {
     "key_id",
 }
 SHOWN |= {"day", "cron", "timezone", "overlap", "catch_up", "digest", "prefix", "place", "process_started", "events"}
+SHOWN |= {"key_id", "sent_by_key"}
 """Columns that stay readable in an encrypted database: names, ids and choices. The guide lists them."""
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
