@@ -87,7 +87,8 @@ class RunFeeds:
         with self._lock:
             loops = list(self._feeds.items())
         for loop, feeds in loops:
-            if feeds:
+            # A feed that is awake already is not woken again, however often something is saved.
+            if not all(feed.is_awake for feed in tuple(feeds.values())):
                 with suppress(RuntimeError):  # the loop was closed
                     loop.call_soon_threadsafe(_wake_all, feeds)
 
@@ -138,6 +139,11 @@ class _Feed:
     def wake(self) -> None:
         """Look for changes soon."""
         self._wakeup.set()
+
+    @property
+    def is_awake(self) -> bool:
+        """True if it is about to look for changes. Thread-safe."""
+        return self._wakeup.is_set()
 
     def is_idle_without(self, reader: _Reader) -> bool:
         return all(other is reader for other in self._readers)
