@@ -66,11 +66,8 @@ def test_a_failed_build_is_an_error_unless_it_is_optional(
     assert capsys.readouterr().err.count("Node is missing.") == 2
 
 
-def test_wheels_and_source_distributions_contain_the_built_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are built from the project with a page of one file, and the wheel once more from the source distribution."""
-
+def test_wheels_and_source_distributions_contain_the_built_page(tmp_path: Path) -> None:
+    """The wheel is built from the source distribution, with a page of one file."""
     project = tmp_path / "project"
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "CHANGELOG.md"):
         (project / name).parent.mkdir(parents=True, exist_ok=True)

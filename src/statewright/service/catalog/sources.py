@@ -11,7 +11,7 @@ import inspect
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -40,7 +40,7 @@ def source_of(definition: StoredDefinition, app: CompiledGraph) -> Source | None
     match definition.kind:
         case "states":
             text = str(definition.body["yaml"])
-            return _cut(Source("yaml", text, None, _lines_of_keys(text, list(app.graph.nodes))))
+            return _cut(Source("yaml", text, None, _lines_of_states(text)))
         case "steps":
             text = json.dumps(definition.body, indent=2, ensure_ascii=False)
             return _cut(Source("json", text, None, _lines_of_names(text)))
@@ -52,16 +52,11 @@ def _cut(source: Source) -> Source | None:
     return source if len(source.text) <= MAX_SOURCE else None
 
 
-def _lines_of_keys(text: str, names: Sequence[str]) -> dict[str, int]:
-    """Return the lines of the states of a workflow in YAML: those with `name: NAME` of a state, or with its key."""
-    lines: dict[str, int] = {}
-    wanted = set(names)
-    for number, line in enumerate(text.splitlines(), 1):
-        match = re.match(r"\s*(?:-\s*)?(?:name|id):\s*['\"]?([^'\"#]+?)['\"]?\s*(?:#.*)?$", line)
-        name = match[1] if match else line.strip().removesuffix(":").strip("'\"") if line.rstrip().endswith(":") else ""
-        if name in wanted and name not in lines:
-            lines[name] = number
-    return lines
+def _lines_of_states(text: str) -> dict[str, int]:
+    """Return the lines of the states of a workflow in YAML."""
+    from statewright.workflow.states import load_workflow
+
+    return {state.id: state.at.line for state in load_workflow(text).definition.states}
 
 
 def _lines_of_names(text: str) -> dict[str, int]:

@@ -116,6 +116,17 @@ def test_the_state_before_and_after_a_step_shows_what_it_has_changed() -> None:
     asyncio.run(run())
 
 
+YAML = """name: flow
+tools:
+- {id: clock, tool: current_time}
+states:
+- id: find
+  tool_id: clock
+  next: {state_id: rank}
+- {id: rank, tool_id: clock, next: {state_id: end}}
+"""
+
+
 def nodes_of_python(state: State) -> State:
     return {"count": 1}
 
@@ -123,6 +134,7 @@ def nodes_of_python(state: State) -> State:
 def test_the_source_of_a_definition_has_the_lines_of_its_nodes() -> None:
     async def run() -> None:
         served = catalog()
+        served.serve_states(YAML, name="flow")
         served.serve("python", StateGraph(State).add_node("count", nodes_of_python).add_edge("__start__", "count"))
         async with serving(service=Service(served)) as api:
             stored = await api.define(LEAD)
@@ -131,6 +143,12 @@ def test_the_source_of_a_definition_has_the_lines_of_its_nodes() -> None:
             line = source["text"].splitlines()[source["lines"]["send-email"] - 1]
             assert '"send-email"' in line
             ids = {graph["name"]: graph["definitionId"] for graph in await api.get("/graphs")}
+            source = await api.get(f"/workflow-definitions/{ids['flow']}/source")
+            assert (source["language"], source["text"]) == ("yaml", YAML)
+            assert {name: YAML.splitlines()[line - 1] for name, line in source["lines"].items()} == {
+                "find": "- id: find",
+                "rank": "- {id: rank, tool_id: clock, next: {state_id: end}}",
+            }
             source = await api.get(f"/workflow-definitions/{ids['python']}/source")
             assert (source["language"], source["file"]) == ("python", "test_traces.py")
             assert source["text"].splitlines()[source["lines"]["count"] - 1].startswith("def nodes_of_python")
