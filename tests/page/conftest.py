@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.test_server import GUARD, Server, free_port
+from tests.integration.test_server import Server, free_port
 
 from statewright.server.page.built_files import BUILT, INDEX
 
@@ -40,6 +40,8 @@ with SqliteDatabase(sys.argv[2]) as database:
     asyncio.run(add_key())
     serve(create_app(service, settings=ServerSettings(auth="keys", port=int(sys.argv[1]), drain_timeout=5)))
 """
+TIMEOUT = 60_000
+"""Milliseconds after which a test fails that waits for something on the page. Only a fault takes this long."""
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -115,7 +117,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, chromium: Any) -> Iterator[
 def open_tab(chromium: Any, server: PageServer) -> Iterator[Any]:
     """Open a new browser window without cookies. It fails if the page reports an error or calls another host."""
     context = chromium.new_context(base_url=server.url, viewport={"width": 1440, "height": 900})
-    context.set_default_timeout(GUARD * 1000)
+    context.set_default_timeout(TIMEOUT)
     tab = context.new_page()
     problems: list[str] = []
     tab.on("pageerror", lambda error: problems.append(f"error: {error}"))

@@ -59,6 +59,7 @@ def test_a_revoked_session_leads_back_to_signing_in(chromium: Any, server: PageS
 def test_the_session_and_the_page_survive_a_restart_of_the_server(tab: Any, server: PageServer) -> None:
     run = server.server.start(PAYMENT)
     sign_in(tab, server)
+    tab.goto(f"/ui/runs?text={run['id']}")  # only this run
     tab.get_by_text("payment_confirmed").first.wait_for()
     server.restart()
     body = {"signalType": "payment_confirmed", "payload": {"amount": 5}}
