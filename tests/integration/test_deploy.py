@@ -56,6 +56,7 @@ def wheel(folder: Path) -> Path:
     for rest in arguments_of("COPY"):
         for name in rest.split()[:-1]:
             path = ROOT / name
+            (source / name).parent.mkdir(exist_ok=True)
             if path.is_dir():
                 shutil.copytree(path, source / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
             else:
