@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 # Some machines set this variable. Tests start hundreds of processes, and each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test test-full check bench chaos fuzz lock
+.PHONY: help setup demo ui test test-full check bench chaos fuzz lock
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -23,12 +23,18 @@ demo: ## run the examples: audit a source tree (make demo path=FOLDER), agents t
 	@echo
 	@$(PYTHON) examples/lead_outreach/lead_outreach.py --form json --decide approved
 
+ui: ## build the web page, which `statewright dev` and `serve` serve under /ui/
+	@sh scripts/setup dev
+	@$(PYTHON) scripts/build_page.py
+
 test: ## run all tests, in three parallel processes
 	@sh scripts/setup dev
+	@$(PYTHON) scripts/build_page.py --if-possible
 	@sh scripts/test $(PYTHON)
 
 test-full: ## run all tests, with randomized and crash tests at full length (slow)
 	@sh scripts/setup dev
+	@$(PYTHON) scripts/build_page.py --if-possible
 	@STATEWRIGHT_FULL=1 sh scripts/test $(PYTHON)
 
 check: ## check format, lint and types, as CI does

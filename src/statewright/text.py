@@ -26,3 +26,11 @@ def short_repr(value: object, max_length: int = 80) -> str:
     except Exception:  # a user's __repr__ may raise anything
         return f"a value of type {type(value).__name__}"
     return shorten(text, max_length)
+
+
+_ASCII_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+def ascii_lower(text: str) -> str:
+    """Return a text with its ASCII letters in lower case, as databases compare texts that ignore case."""
+    return text.translate(_ASCII_LOWER)

@@ -56,14 +56,16 @@ def wheel(folder: Path) -> Path:
     for rest in arguments_of("COPY"):
         for name in rest.split()[:-1]:
             path = ROOT / name
+            (source / name).parent.mkdir(exist_ok=True)
             if path.is_dir():
-                shutil.copytree(path, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(path, source / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
             else:
                 shutil.copy(path, source / name)
     (build,) = (command for command in arguments_of("RUN") if "hatchling build" in command)
     words = build.replace("/dist", str(folder / "dist")).split()
     assert words[0] == "python"
-    subprocess.run([sys.executable, *words[1:]], cwd=source, check=True, capture_output=True)
+    environment = {**os.environ, "STATEWRIGHT_WITHOUT_PAGE": "1"}  # its packages come from the network
+    subprocess.run([sys.executable, *words[1:]], cwd=source, env=environment, check=True, capture_output=True)
     (built,) = (folder / "dist").glob("*.whl")
     return built
 

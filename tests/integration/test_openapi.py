@@ -36,7 +36,7 @@ CHECKS = [
 ]
 DOCUMENT = schemathesis.openapi.from_dict(
     create_app(Service(catalog()), settings=ServerSettings(auth="none")).openapi()
-)
+).exclude(path="/api/v1/workflow-runs/stream")  # has no end
 BOUNDED = settings(
     max_examples=12 if FULL else 4,
     deadline=None,

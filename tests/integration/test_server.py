@@ -46,11 +46,11 @@ def free_port() -> int:
 
 
 class Server:
-    """A server in a separate process."""
+    """A server in a separate process, which runs a program that gets the port and the path of the database."""
 
-    def __init__(self, port: int, database: Path) -> None:
+    def __init__(self, port: int, database: Path, program: str = PROGRAM) -> None:
         self.port = port
-        command = [sys.executable, "-c", PROGRAM, str(port), str(database)]
+        command = [sys.executable, "-c", program, str(port), str(database)]
         self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=GUARD)
         self._wait_until_ready()

@@ -34,6 +34,25 @@ class NewKey(Key):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Session(Resource):
+    """Who is signed in on the web page."""
+
+    authenticated: bool
+    """True if requests of the browser are accepted: after signing in, or if the server requires no keys."""
+    key_required: bool
+    """False for a server without keys."""
+    scopes: tuple[str, ...]
+    """The scopes of the session, with those that `admin` includes."""
+    workspace_id: str | None
+    workspace: str | None
+    """The name of the workspace."""
+    key_id: str | None
+    key_name: str | None
+    expires_at: datetime | None
+    """The time at which the session ends if it is not used any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace(Resource):
     """A workspace."""
 

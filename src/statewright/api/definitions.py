@@ -57,6 +57,21 @@ class GraphDescription(Graph):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadInList(Resource):
+    """A thread on which runs have begun."""
+
+    thread_id: str
+    changed_at: datetime
+    """When a run has begun or ceased to use it."""
+    run_id: str
+    """Its newest run."""
+    graph: str
+    status: str
+    """The status of that run."""
+    run_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Thread(Resource):
     """A thread at one checkpoint."""
 

@@ -18,6 +18,47 @@ LONGEST_WAIT: Final = 300
 """The maximum number of seconds for which a request may ask the service to wait for a run."""
 
 
+ActivityKind = Literal[
+    "queued",
+    "scheduled",
+    "working",
+    "retrying",
+    "question",
+    "approval",
+    "event",
+    "timer",
+    "child",
+    "waiting",
+    "paused",
+    "completed",
+    "failed",
+    "cancelled",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity(Resource):
+    """What a run is doing, or how it has ended."""
+
+    kind: ActivityKind
+    """`waiting` stands for a wait that was not read: lists and single runs have its kind."""
+    text: str
+    """A sentence in English, such as `612 / 1000 migrate_table`, or the text of the question that it asks."""
+    step: str | None
+    done: int | None
+    """The completed tasks of the current superstep, if it has several."""
+    total: int | None
+    attempt: int | None
+    """The number of the attempt that has failed last."""
+    max_attempts: int | None
+    at: datetime | None
+    """When it goes on: the start of a run that is scheduled, the next attempt, or the end of a wait."""
+    wait_id: str | None
+    """The wait that can be answered."""
+    wait_count: int
+    """The number of open waits."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run(Resource):
     """A run."""
@@ -65,6 +106,7 @@ class Run(Resource):
     completed_at: datetime | None
     failed_at: datetime | None
     cancelled_at: datetime | None
+    activity: Activity | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -75,6 +117,17 @@ class Run(Resource):
     def is_at_rest(self) -> bool:
         """True if the run has ended, is waiting or is paused."""
         return self.has_ended or self.status in ("waiting", "paused")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCounts(Resource):
+    """The number of runs that were created in a period."""
+
+    start: datetime
+    """The beginning of the period."""
+    total: int
+    by_status: Mapping[str, int]
+    """The number of runs with each status that any of them has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,3 +331,19 @@ class CostSummary(Resource):
     """The end of the period, exclusive. Null if it has none."""
     total: CostTotal
     by_model: tuple[ModelCost, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DailyCost(Resource):
+    """The cost of one model or graph on one day."""
+
+    day: str
+    """A day in UTC: `2026-01-31`."""
+    name: str
+    """The model or the graph."""
+    count: int
+    """The number of calls of the model, or of runs of the graph that have cost something."""
+    cost_usd: float
+    input_tokens: int | None
+    """Null for graphs."""
+    output_tokens: int | None

@@ -5,12 +5,14 @@ httpx, which the extra `client` installs, is imported when a client is created.
 
 from statewright.api.access import Health, Key, NewKey, NewWorkspace, Spending, SpendingLimits, Workspace
 from statewright.api.automation import Delivery, Schedule, Trigger, Webhook, WebhookWithSecret
-from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
+from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread, ThreadInList
 from statewright.api.runs import (
+    Activity,
     Approval,
     Cost,
     CostSummary,
     CostTotal,
+    DailyCost,
     Event,
     EventBase,
     LiveEvent,
@@ -19,10 +21,22 @@ from statewright.api.runs import (
     ModelCost,
     ReceivedEvent,
     Run,
+    RunCounts,
     RunWithSteps,
     StartedRun,
     Step,
     Wait,
+)
+from statewright.api.traces import (
+    Attempt,
+    Diagram,
+    PastWait,
+    Queued,
+    Source,
+    StepStates,
+    Trace,
+    TracedCall,
+    TracedStep,
 )
 from statewright.api.workers import Queue, Worker
 from statewright.client.clients import AsyncClient, Client
@@ -31,15 +45,19 @@ from statewright.client.settings import DEFAULT_URL
 
 __all__ = [
     "DEFAULT_URL",
+    "Activity",
     "Approval",
     "AsyncClient",
+    "Attempt",
     "Client",
     "Cost",
     "CostSummary",
     "CostTotal",
+    "DailyCost",
     "Definition",
     "DefinitionWithBody",
     "Delivery",
+    "Diagram",
     "Event",
     "EventBase",
     "Graph",
@@ -53,16 +71,25 @@ __all__ = [
     "NewKey",
     "NewWorkspace",
     "Page",
+    "PastWait",
     "Queue",
+    "Queued",
     "ReceivedEvent",
     "Run",
+    "RunCounts",
     "RunWithSteps",
     "Schedule",
+    "Source",
     "Spending",
     "SpendingLimits",
     "StartedRun",
     "Step",
+    "StepStates",
     "Thread",
+    "ThreadInList",
+    "Trace",
+    "TracedCall",
+    "TracedStep",
     "Trigger",
     "Wait",
     "Webhook",

@@ -1,4 +1,4 @@
-"""Following a run by a stream of server-sent events. A broken stream is resumed after the last received event."""
+"""Following runs by streams of server-sent events. A broken stream is resumed after the last received event."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from statewright.api.resource import MAX_PAGE_SIZE
-from statewright.api.runs import ENDED, Event, LiveEvent
-from statewright.client.call import Reply, api_path, get, read_data
+from statewright.api.runs import ENDED, Event, LiveEvent, Run
+from statewright.client.call import Call, Reply, api_path, get, read_data
 from statewright.client.connection import Connection, ConnectionLost
 from statewright.client.errors import make_error, make_unreachable_error
 from statewright.client.send import pause_after, send
@@ -19,24 +19,33 @@ _STABLE_AFTER: Final = 5.0
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-class RunFollower:
-    """Follows a run, and yields every event once, in order."""
+class Follower:
+    """Reads a stream, and opens it again when it breaks."""
 
-    def __init__(self, run_id: str, after: int, connection: Connection, *, live: bool = False) -> None:
-        self._run_id = run_id
-        self._last_seq = after
+    def __init__(self, call: Call[Any], connection: Connection) -> None:
+        self._call = call
         self._connection = connection
         self._settings = connection.settings
         self._failures = 0
-        self._call = get(api_path("workflow-runs", run_id, "stream"), read_data, {"live": True} if live else {})
+
+    def _last_event_id(self) -> str | None:
+        """Return the id after which the stream begins."""
+        raise NotImplementedError
+
+    def _read_event(self, message: ServerSentEvent) -> Any:
+        """Return what a message stands for; None for a message that is not passed on."""
+        raise NotImplementedError
+
+    async def _read_rest(self) -> list[Any] | None:
+        """Return what the stream has left out, after it has ended for good; None if it has only been interrupted."""
+        return None
 
     async def events(self) -> AsyncGenerator[Any]:
-        """Yield events until the run has ended and all of its events have been received."""
+        """Yield events until the stream has ended for good."""
         while True:
             opened_at, pause = self._settings.clock.monotonic(), None
             try:
-                last_event_id = str(self._last_seq) if self._last_seq else None
-                async with self._connection.stream(self._call, last_event_id) as (head, pieces):
+                async with self._connection.stream(self._call, self._last_event_id()) as (head, pieces):
                     if head.status != 200:  # an error response
                         pause = self._pause_after(head)
                     else:
@@ -51,10 +60,10 @@ class RunFollower:
                     raise make_unreachable_error(self._call, self._settings.base_url, lost) from lost.__cause__
                 pause = self._settings.pause(self._failures)
             if pause is None:  # the stream has ended
-                if await self._has_ended():
-                    while events := await self._fetch_new_events():
-                        for event in events:
-                            yield event
+                rest = await self._read_rest()
+                if rest is not None:
+                    for event in rest:
+                        yield event
                     return
                 self._count_failure(opened_at)  # the server is stopping, or a proxy has closed the stream
                 pause = self._settings.pause(min(self._failures, 5))
@@ -72,6 +81,19 @@ class RunFollower:
             raise make_error(reply, self._call)
         return pause
 
+
+class RunFollower(Follower):
+    """Follows a run, and yields every event once, in order, until it has ended."""
+
+    def __init__(self, run_id: str, after: int, connection: Connection, *, live: bool = False) -> None:
+        path = api_path("workflow-runs", run_id, "stream")
+        super().__init__(get(path, read_data, {"live": True} if live else {}), connection)
+        self._run_id = run_id
+        self._last_seq = after
+
+    def _last_event_id(self) -> str | None:
+        return str(self._last_seq) if self._last_seq else None
+
     def _read_event(self, message: ServerSentEvent) -> Event | LiveEvent | None:
         """Return the event in a message; None if it was received before."""
         data = json.loads(message.data)
@@ -87,14 +109,45 @@ class RunFollower:
         self._last_seq, self._failures = event.seq, 0
         return True
 
-    async def _has_ended(self) -> bool:
+    async def _read_rest(self) -> list[Event] | None:
         run: Any = await send(get(api_path("workflow-runs", self._run_id), read_data), self._connection)
-        return run["status"] in ENDED
+        if run["status"] not in ENDED:
+            return None
+        rest: list[Event] = []
+        while events := await self._fetch_new_events():
+            rest += events
+        return rest
 
     async def _fetch_new_events(self) -> list[Event]:
         params = {"after": self._last_seq, "pageSize": MAX_PAGE_SIZE}
         call = get(api_path("workflow-runs", self._run_id, "events"), Event.read_all, params)
         return [event for event in await send(call, self._connection) if self._record(event)]
+
+
+class RunListFollower(Follower):
+    """Follows all runs of the workspace, and yields each run that has changed, without end."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(get(api_path("workflow-runs", "stream"), read_data), connection)
+        self._position: str | None = None
+        self._versions: dict[str, int] = {}
+        """The newest version of each run that was received, by id."""
+
+    def _last_event_id(self) -> str | None:
+        return self._position
+
+    def _read_event(self, message: ServerSentEvent) -> Run | None:
+        self._position, self._failures = message.id or self._position, 0
+        if message.event != "run":
+            return None
+        run = Run.from_json(json.loads(message.data))
+        if self._versions.get(run.id, 0) >= run.version:
+            return None
+        if run.has_ended:  # so that the map does not grow without end; a run that is retried may be yielded twice
+            self._versions.pop(run.id, None)
+        else:
+            self._versions[run.id] = run.version
+        return run
 
 
 # -- server-sent events

@@ -150,6 +150,10 @@ class Serving:
     max_connections: Count | None = None
     max_streams: Count | None = None
     """Maximum number of concurrent event streams per workspace."""
+    page: bool | None = None
+    """Whether the web page is served under `/ui/`, which it is by default."""
+    session_idle: Duration | None = None
+    """Seconds after its last use at which a session of the web page ends."""
 
 
 @pydantic.dataclasses.dataclass(frozen=True, slots=True, config=_CONFIG)

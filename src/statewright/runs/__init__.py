@@ -20,11 +20,12 @@ from statewright.runs.change import (
     Update,
     UpdateAll,
     Where,
+    any_of,
     delivery_of,
     scope_of,
     where,
 )
-from statewright.runs.ledger import ExcludedVersion, Group, Ledger, NextDue, Order
+from statewright.runs.ledger import Bucket, ExcludedVersion, Group, Ledger, NextDue, Order
 from statewright.runs.memory import InMemoryLedger
 from statewright.runs.records import (
     DEFAULT_QUEUE,
@@ -45,6 +46,7 @@ from statewright.runs.records import (
     Run,
     RunLabel,
     Schedule,
+    Session,
     Signal,
     StepLog,
     StepRun,
@@ -81,6 +83,7 @@ __all__ = [
     "ApiKey",
     "Approval",
     "Bell",
+    "Bucket",
     "Change",
     "Column",
     "ColumnKind",
@@ -111,6 +114,7 @@ __all__ = [
     "RunStatus",
     "Schedule",
     "Scope",
+    "Session",
     "Signal",
     "Spend",
     "StepLog",
@@ -125,6 +129,7 @@ __all__ = [
     "Where",
     "Worker",
     "Workspace",
+    "any_of",
     "check_transition",
     "columns_of",
     "delivery_of",

@@ -10,11 +10,15 @@ from typing import Any, Final, Literal, NamedTuple
 from statewright.ids import new_checkpoint_id
 from statewright.runs.records import DailySpending, Delivery, Json, Record, Run
 
-Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in"]
+Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in", "contains", "any"]
 
 
 class Condition(NamedTuple):
-    """A condition on a column. `=` and `!=` may compare with None. The other comparisons with None are never true."""
+    """A condition on a column. `=` and `!=` may compare with None. The other comparisons with None are never true.
+
+    `contains` looks for a text in the text of the column, whatever the case of ASCII letters. It reads all records that
+    the other conditions leave. For `any` see `any_of`.
+    """
 
     column: str
     operator: Operator
@@ -38,6 +42,11 @@ Where = Sequence[Condition]
 def where(**values: Any) -> list[Condition]:
     """Return the conditions that columns have certain values."""
     return [Condition(name, "=", value) for name, value in values.items()]
+
+
+def any_of(*alternatives: Where) -> Condition:
+    """Return the condition that a record meets all conditions of at least one of the alternatives."""
+    return Condition("id", "any", alternatives)
 
 
 @dataclass(frozen=True, slots=True)

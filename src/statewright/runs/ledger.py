@@ -35,6 +35,22 @@ class Group(NamedTuple):
     """The sums of other columns over the records."""
 
 
+class Bucket(NamedTuple):
+    """The division of a time line into periods of equal length, by which records are grouped."""
+
+    column: str
+    """The column with the time of a record. Records without one are left out."""
+    start: datetime
+    """The beginning of period 0. Earlier periods have negative numbers."""
+    seconds: float
+    """The length of a period."""
+
+    @property
+    def microseconds(self) -> int:
+        """The length of a period, at least 1."""
+        return max(1, round(self.seconds * 1_000_000))
+
+
 class ExcludedVersion(NamedTuple):
     """A version of a graph whose runs a worker leaves to others."""
 
@@ -92,11 +108,18 @@ class Ledger(Protocol):
         ...
 
     def groups(
-        self, kind: type[R], by: Sequence[str], *, where: Where = (), sums: Sequence[str] = ()
+        self,
+        kind: type[R],
+        by: Sequence[str],
+        *,
+        where: Where = (),
+        sums: Sequence[str] = (),
+        bucket: Bucket | None = None,
     ) -> MaybeFuture[Sequence[Group]]:
         """Group the matching records by the values of the columns `by`, and add up the columns `sums` in each group.
 
-        The groups are sorted by their keys.
+        With `bucket`, they are also grouped by its periods, whose numbers are the first values of the keys. The groups
+        are sorted by their keys.
         """
         ...
 

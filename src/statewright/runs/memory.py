@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import attrgetter, eq, ge, gt, le, lt, ne
 from typing import Any, Final, cast
 
@@ -33,10 +33,11 @@ from statewright.runs.change import (
     delivery_of,
     where,
 )
-from statewright.runs.ledger import ExcludedVersion, Group, NextDue, Order
+from statewright.runs.ledger import Bucket, ExcludedVersion, Group, NextDue, Order
 from statewright.runs.records import OF_RUNS, DailySpending, Queue, Record, Run, Webhook, Workspace
 from statewright.runs.records.record import R, checked_text, columns_of
 from statewright.runs.status import ENDED, RunStatus
+from statewright.text import ascii_lower
 
 _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "=": eq,
@@ -169,10 +170,24 @@ class InMemoryLedger:
         with self._lock:
             return len(_Transaction(self._tables).find_matching(kind, where))
 
-    def groups(self, kind: type[R], by: Sequence[str], *, where: Where = (), sums: Sequence[str] = ()) -> list[Group]:
+    def groups(
+        self,
+        kind: type[R],
+        by: Sequence[str],
+        *,
+        where: Where = (),
+        sums: Sequence[str] = (),
+        bucket: Bucket | None = None,
+    ) -> list[Group]:
         groups: dict[tuple[Any, ...], list[R]] = defaultdict(list)
         for record in self.find(kind, where):
-            groups[tuple(getattr(record, column) for column in by)].append(record)
+            key = tuple(getattr(record, column) for column in by)
+            if bucket is not None:
+                at = getattr(record, bucket.column)
+                if at is None:
+                    continue
+                key = ((at - bucket.start) // timedelta(microseconds=bucket.microseconds), *key)
+            groups[key].append(record)
         return [
             Group(key, len(records), tuple(_total(records, column) for column in sums))
             for key, records in sorted(
@@ -249,6 +264,8 @@ class _Transaction:
     def _resolve(self, condition: Condition) -> Condition:
         """Return a condition with the values that an `Among` stands for."""
         among = condition.value
+        if condition.operator == "any":
+            return condition._replace(value=[[self._resolve(inner) for inner in where] for where in among])
         if not isinstance(among, Among):
             return condition
         records = self.find_matching(among.record, among.where)
@@ -373,8 +390,12 @@ def _copy(record: R) -> R:
 
 def _meets(record: Record, condition: Condition) -> bool:
     actual, expected = getattr(record, condition.column), condition.value
+    if condition.operator == "any":
+        return any(all(_meets(record, inner) for inner in where) for where in expected)
     if condition.operator == "in":
         return actual in expected
+    if condition.operator == "contains":
+        return actual is not None and "\0" not in expected and ascii_lower(expected) in ascii_lower(actual)
     if condition.operator not in ("=", "!=") and (actual is None or expected is None):
         return False
     return _COMPARISONS[condition.operator](actual, expected)

@@ -17,6 +17,7 @@ from statewright.server.context.server_context import ServerContext
 from statewright.server.http.errors import add_error_handlers
 from statewright.server.http.middleware import BodyLimit, HostCheck, PathAlias, RequestLifecycle
 from statewright.server.http.openapi import add_openapi_document
+from statewright.server.page import routes as page
 from statewright.server.routes import (
     access,
     definitions,
@@ -25,9 +26,9 @@ from statewright.server.routes import (
     run_details,
     runs,
     schedules,
+    session,
     threads,
     webhooks,
-    welcome,
     workers,
 )
 from statewright.server.settings import ServerSettings
@@ -75,10 +76,11 @@ def serve_metrics(metrics: Metrics | None, settings: ServerSettings) -> Generato
 _ROUTERS = (
     *(runs.router, run_details.router),
     *(interrupts.waits_router, interrupts.approvals_router, interrupts.events_router),
-    *(definitions.definitions_router, definitions.graphs_router, threads.router, access.costs_router),
+    *(definitions.definitions_router, definitions.graphs_router, access.costs_router),
+    *(threads.list_router, threads.router),
     *(schedules.schedules_router, schedules.triggers_router, webhooks.router),
-    *(access.workspaces_router, access.keys_router, workers.workers_router, workers.queues_router),
-    *(health.router, welcome.router),
+    *(session.router, access.workspaces_router, access.keys_router, workers.workers_router, workers.queues_router),
+    *(health.router, page.router),
 )
 """The routers in the order of their use, the most frequently called first, because routes are matched in this order."""
 _EXPOSED_HEADERS = (

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Final, Literal
 
 from pydantic import BaseModel
 
-from statewright.api import access, automation, definitions, runs, workers
+from statewright.api import access, automation, definitions, runs, traces, workers
 from statewright.runs import RunStatus, StepStatus
 from statewright.server.http.representation import Representation
+from statewright.service.operations.activity import describe_activity
 
 # -- runs
 
 
+ACTIVITY: Final = Representation(runs.Activity, "ActivityShown")
 RUN: Final = Representation(
     runs.Run,
     "RunShown",
@@ -21,7 +24,9 @@ RUN: Final = Representation(
     next_run_at="due_at",
     total_cost_cents=lambda run: round(run.total_cost * 100, 6),
     total_cost_usd="total_cost",
+    activity=lambda run: ACTIVITY.encode(describe_activity(run)),
 )
+RUN_COUNTS: Final = Representation(runs.RunCounts, "RunCounts", {"by_status": dict[RunStatus, int]})
 STEP: Final = Representation(
     runs.Step, "StepShown", {"status": StepStatus}, workflow_run_id="run_id", step_name="name", step_type="type"
 )
@@ -60,6 +65,48 @@ COST_SUMMARY: Final = Representation(
     by_model=lambda summary: MODEL_COST.encode_all(summary.by_model),
 )
 
+DAILY_COST: Final = Representation(runs.DailyCost, "DailyCost", cost_usd="cost")
+
+# -- traces
+
+ATTEMPT: Final = Representation(traces.Attempt, "Attempt")
+PAST_WAIT: Final = Representation(traces.PastWait, "PastWait")
+TRACED_CALL: Final = Representation(traces.TracedCall, "TracedCall", cost_usd="cost")
+TRACED_STEP: Final = Representation(
+    traces.TracedStep,
+    "TracedStep",
+    {"status": StepStatus},
+    **{name: f"step.{STEP.sources[name]}" for name in STEP.sources},
+    attempts=lambda traced: ATTEMPT.encode_all(traced.attempts),
+    waits=lambda traced: PAST_WAIT.encode_all(traced.waits),
+    calls=lambda traced: TRACED_CALL.encode_all(traced.calls),
+)
+QUEUED: Final = Representation(traces.Queued, "Queued")
+TRACE: Final = Representation(
+    traces.Trace,
+    "TraceShown",
+    workflow_run_id="run.id",
+    steps=lambda trace: TRACED_STEP.encode_all(trace.traced),
+    total_steps="steps.total",
+    queued=lambda trace: QUEUED.encode_all(trace.queued),
+    complete="is_complete",
+)
+STEP_STATES: Final = Representation(
+    traces.StepStates,
+    "StepStatesShown",
+    step_run_id="step.id",
+    superstep="step.superstep",
+    before_checkpoint_id="checkpoint_before",
+    after_checkpoint_id="checkpoint_after",
+)
+SOURCE: Final = Representation(traces.Source, "SourceShown")
+DIAGRAM: Final = Representation(
+    traces.Diagram,
+    "DiagramShown",
+    nodes=lambda drawing: [asdict(node) for node in drawing.nodes],
+    edges=lambda drawing: [asdict(edge) for edge in drawing.edges],
+)
+
 # -- interrupts, definitions and threads
 
 WAIT: Final = Representation(
@@ -82,6 +129,14 @@ GRAPH_DESCRIPTION: Final = Representation(
     drawing="mermaid",
 )
 THREAD: Final = Representation(definitions.Thread, "ThreadShown")
+THREAD_IN_LIST: Final = Representation(
+    definitions.ThreadInList,
+    "ThreadInList",
+    {"status": RunStatus},
+    run_id="run.id",
+    graph="run.graph",
+    status="run.status",
+)
 
 # -- schedules, triggers and webhooks
 
@@ -96,6 +151,7 @@ DELIVERY: Final = Representation(automation.Delivery, "DeliveryShown", workflow_
 
 KEY: Final = Representation(access.Key, "KeyShown")
 NEW_KEY: Final = Representation(access.NewKey, "NewKey")
+SESSION: Final = Representation(access.Session, "SessionShown")
 WORKSPACE: Final = Representation(access.Workspace, "WorkspaceShown")
 NEW_WORKSPACE: Final = Representation(access.NewWorkspace, "NewWorkspace")
 SPENDING_LIMITS: Final = Representation(access.SpendingLimits, "SpendingLimitsShown")

@@ -56,6 +56,11 @@ class ServerSettings:
     max_streams: int = 1000
     """The maximum number of open event streams per workspace; further streams are rejected with 429."""
 
+    page: bool = True
+    """Whether the web page is served under `/ui/`."""
+    session_idle: float = 12 * 3600.0
+    """Seconds after its last use at which a session of the web page ends."""
+
     def __post_init__(self) -> None:
         if self.auth not in get_args(Auth):
             raise InvalidConfig(f"auth={self.auth!r}: " + suggestion(str(self.auth), get_args(Auth), noun="Known"))
@@ -68,7 +73,7 @@ class ServerSettings:
         if self.metrics is not None and self.metrics not in get_args(MetricsAccess):
             modes = get_args(MetricsAccess)
             raise InvalidConfig(f"metrics={self.metrics!r}: " + suggestion(str(self.metrics), modes, noun="Known"))
-        for name in ("keep_alive", "read_timeout", "write_timeout", "max_connections", "max_streams"):
+        for name in ("keep_alive", "read_timeout", "write_timeout", "max_connections", "max_streams", "session_idle"):
             if getattr(self, name) <= 0:
                 raise InvalidConfig(f"{name} is {getattr(self, name)}, but must be positive.")
         if self.max_body < 1 or self.heartbeat <= 0 or self.drain_timeout < 0:

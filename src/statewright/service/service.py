@@ -34,13 +34,17 @@ from statewright.service.following.hub import Hub
 from statewright.service.operations.events import EventOperations
 from statewright.service.operations.reads import ReadOperations
 from statewright.service.operations.signals import SignalOperations
+from statewright.service.operations.step_state import StepStateOperations
 from statewright.service.operations.threads import Threads
+from statewright.service.operations.trace import TraceOperations
 from statewright.service.schedules import Scheduler
 from statewright.service.webhooks import Deliverer, WebhookSettings
 from statewright.store import Store
 
 
-class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOperations):
+class Service(
+    ReadOperations, TraceOperations, StepStateOperations, EventOperations, SignalOperations, DefinitionOperations
+):
     """Advances durable runs, and provides the operations on them.
 
     `start_working` begins to advance runs, and `stop` ends this work gracefully. `async with` calls both.
@@ -174,6 +178,7 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
                     self.worker.wake()
             case Ring.EVENTS:
                 self.context.watch.poll_soon()
+                self.context.feeds.poll_soon()
 
     def wake_background_tasks(self) -> None:
         """Wake the background tasks, and the worker, too. Call this when something becomes due. Thread-safe."""

@@ -42,7 +42,12 @@ class DocumentedTransport(httpx.BaseTransport):
         status, media, schema = self._response_of(operation)
         headers = {"content-type": media} if media else {}
         if media == "text/event-stream":
-            return httpx.Response(status, headers=headers, content=b"")
+            run = json.dumps(self.sample({"$ref": "#/components/schemas/RunShown"})).encode()
+            content = b""
+            if path.endswith("/workflow-runs/stream"):  # has no end, so its client comes back with the position
+                begins = "last-event-id" not in request.headers
+                content = b"event: position\ndata: {}\nid: 1\n\n" if begins else b"event: run\ndata: %b\n\n" % run
+            return httpx.Response(status, headers=headers, content=content)
         content = b"" if schema is None else json.dumps(self.sample(schema)).encode()
         return httpx.Response(status, headers=headers, content=content)
 

@@ -26,7 +26,7 @@ from statewright.server.resources import (
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 HIDDEN: dict[type[Any], set[str]] = {
-    Run: {"claim", "worker_id", "begun", "last_event", "parent_waits", "total_cost"},
+    Run: {"claim", "worker_id", "begun", "last_event", "parent_waits", "total_cost", "progress"},
     StepRun: {"task_id"},
     ModelCall: {"workspace_id"},
     StepLog: {"id"},

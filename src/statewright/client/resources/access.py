@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
-from typing import TypedDict, Unpack
+from typing import Literal, TypedDict, Unpack
 
 from statewright.api.access import Key, NewKey, NewWorkspace, Spending, Workspace
-from statewright.api.runs import CostSummary
+from statewright.api.runs import CostSummary, DailyCost
 from statewright.client.call import Call, api_path, delete, get, patch, post, to_camel_case
 from statewright.client.send import Page, get_page
 from statewright.client.sync_async import F, IteratingMethod, Namespace, request
@@ -100,3 +100,10 @@ class Costs(Namespace[F]):
     def summary(self, start: datetime | None = None, end: datetime | None = None) -> Call[CostSummary]:
         """Return the costs of the workspace between two instants; `end` is exclusive."""
         return get(api_path("cost", "summary"), CostSummary.from_response, {"from": start, "to": end})
+
+    @request
+    def by_day(
+        self, start: datetime, end: datetime, by: Literal["model", "graph"] = "model"
+    ) -> Call[Sequence[DailyCost]]:
+        """Return the costs of each day in UTC, by model or by graph; `end` is exclusive."""
+        return get(api_path("cost", "by-day"), DailyCost.read_all, {"from": start, "to": end, "by": by})

@@ -211,6 +211,12 @@ class Webhooks(Namespace[F]):
         return get_page(path, Delivery.from_json, page=page, page_size=page_size)
 
     @request
+    def send_again(self, webhook_id: str, delivery_id: str) -> Call[Delivery]:
+        """Send the message of a delivery again, as a new delivery."""
+        path = api_path("webhooks", webhook_id, "deliveries", delivery_id, "send-again")
+        return post(path, Delivery.from_response)
+
+    @request
     def test(self, webhook_id: str) -> Call[Delivery]:
         """Send a test message to a webhook."""
         return post(api_path("webhooks", webhook_id, "test"), Delivery.from_response)

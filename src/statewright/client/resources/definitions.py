@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
-from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
+from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread, ThreadInList
+from statewright.api.traces import Diagram, Source
 from statewright.client.call import Call, api_path, get, post, read_data
 from statewright.client.send import Page, get_page
 from statewright.client.sync_async import F, IteratingMethod, Namespace, request
@@ -29,6 +30,16 @@ class Definitions(Namespace[F]):
     def get(self, definition_id: str) -> Call[DefinitionWithBody]:
         """Return a definition."""
         return get(api_path(_DEFINITIONS, definition_id), DefinitionWithBody.from_response)
+
+    @request
+    def source(self, definition_id: str) -> Call[Source]:
+        """Return the source of a definition, with the lines of its nodes. Raises NotFound if it is not known."""
+        return get(api_path(_DEFINITIONS, definition_id, "source"), Source.from_response)
+
+    @request
+    def diagram(self, definition_id: str) -> Call[Diagram]:
+        """Return the nodes and edges of a definition, with those of subgraphs in place of them."""
+        return get(api_path(_DEFINITIONS, definition_id, "diagram"), Diagram.from_response)
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Definition]]:
@@ -57,6 +68,11 @@ class Graphs(Namespace[F]):
 
 class Threads(Namespace[F]):
     """Threads: their states, checkpoints and branches."""
+
+    @request
+    def list(self, *, prefix: str = "", limit: int = 100) -> Call[Sequence[ThreadInList]]:
+        """Return the threads on which runs have begun and whose ids begin with `prefix`, those used last first."""
+        return get(api_path("threads"), ThreadInList.read_all, {"prefix": prefix, "limit": limit})
 
     @request
     def state(self, thread_id: str, *, checkpoint_id: str | None = None) -> Call[Thread]:

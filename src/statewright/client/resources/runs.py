@@ -15,13 +15,15 @@ from statewright.api.runs import (
     ModelCall,
     OnBusy,
     Run,
+    RunCounts,
     RunIds,
     RunWithSteps,
     StartedRun,
     Step,
 )
+from statewright.api.traces import StepStates, Trace
 from statewright.client.call import Call, api_path, get, post, read_data, to_camel_case
-from statewright.client.follow import RunFollower
+from statewright.client.follow import RunFollower, RunListFollower
 from statewright.client.send import Page, get_page
 from statewright.client.sync_async import F, IteratingMethod, Method, Namespace, request
 from statewright.data.mappings import without_none
@@ -77,6 +79,10 @@ class RunFilter(TypedDict, total=False):
     """True for runs that were set aside, because worker after worker was lost while it advanced them."""
     tags: Sequence[str]
     """The run has all of these tags."""
+    any_tags: Sequence[str]
+    """The run has at least one of these tags."""
+    text: str | None
+    """The id, thread, graph, idempotency key, a tag or a metadata value of the run contains this text."""
     metadata: Mapping[str, str]
     """The metadata of the run has all of these entries."""
     created_from: datetime | None
@@ -137,14 +143,40 @@ class Runs(Namespace[F]):
 
     @request
     def list(
-        self, *, page: int = 1, page_size: int = 20, sort: str = "-createdAt", **filters: Unpack[RunFilter]
+        self,
+        *,
+        page: int = 1,
+        page_size: int = 20,
+        sort: str = "-createdAt",
+        brief: bool = False,
+        **filters: Unpack[RunFilter],
     ) -> Call[Page[Run]]:
-        """Return a page of the matching runs, the newest first by default.
+        """Return a page of the matching runs, the newest first by default; with `brief` without inputs and outputs.
 
         `sort` is `createdAt`, `updatedAt`, `startedAt` or `status`, with a leading minus for descending order.
         """
         query = _to_query(filters)
-        return get_page(api_path(_RUNS), Run.from_json, page=page, page_size=page_size, sort=sort, **query)
+        return get_page(api_path(_RUNS), Run.from_json, page=page, page_size=page_size, sort=sort, brief=brief, **query)
+
+    @request
+    def histogram(
+        self, start: datetime, end: datetime, *, periods: int = 96, **filters: Unpack[RunFilter]
+    ) -> Call[Sequence[RunCounts]]:
+        """Divide the time from `start` until before `end` into equal periods. Return for each the number of matching
+        runs that were created in it, by status.
+        """
+        query = {"from": start, "to": end, "periods": periods, **_to_query(filters)}
+        return get(api_path(_RUNS, "histogram"), RunCounts.read_all, query)
+
+    @request
+    def trace(self, run_id: str, *, page: int = 1, page_size: int = 100) -> Call[Trace]:
+        """Return a page of the steps of a run, with their attempts, waits and calls."""
+        return get(api_path(_RUNS, run_id, "trace"), Trace.from_response, {"page": page, "pageSize": page_size})
+
+    @request
+    def step_states(self, run_id: str, step_id: str) -> Call[StepStates]:
+        """Return the state before and after the superstep of a step."""
+        return get(api_path(_RUNS, run_id, "steps", step_id, "state"), StepStates.from_response)
 
     @IteratingMethod
     def iterate(self, *, sort: str = "-createdAt", **filters: Unpack[RunFilter]) -> AsyncGenerator[Run]:
@@ -197,6 +229,15 @@ class Runs(Namespace[F]):
         A `LiveEvent` is not stored. So live events that occur while the connection is broken are lost.
         """
         return RunFollower(run_id, after, self._connection, live=True).events()
+
+    @IteratingMethod
+    def changes(self) -> AsyncGenerator[Run]:
+        """Iterate over the runs of the workspace as they change, without end, and without their inputs and outputs.
+
+        Each run is yielded in its newest state, within about a second; states in between may be skipped. If the stream
+        breaks, it is resumed, and the changes that were missed meanwhile are yielded.
+        """
+        return RunListFollower(self._connection).events()
 
     @request
     def cancel(self, run_id: str, reason: str | None = None) -> Call[Run]:
@@ -288,8 +329,8 @@ def _to_query(filters: RunFilter) -> dict[str, Any]:
     """Convert a filter to query parameters."""
     conditions: dict[str, Any] = dict(filters)
     metadata: Mapping[str, str] = conditions.pop("metadata", {})
-    tags = conditions.pop("tags", ())
-    params = to_camel_case({**conditions, "tag": tags})
+    tags, any_tags = conditions.pop("tags", ()), conditions.pop("any_tags", ())
+    params = to_camel_case({**conditions, "tag": tags, "any_tag": any_tags})
     return params | {f"metadata[{name}]": value for name, value in metadata.items()}
 
 

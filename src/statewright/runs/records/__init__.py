@@ -22,6 +22,7 @@ from statewright.runs.records.workspace import (
     Queue,
     ReceivedEvent,
     Schedule,
+    Session,
     StoredDefinition,
     Trigger,
     Webhook,
@@ -48,6 +49,7 @@ RECORDS: tuple[type[Record], ...] = (
     Workspace,
     Queue,
     ApiKey,
+    Session,
 )
 """Every class of records."""
 OF_RUNS: tuple[type[Record], ...] = (RunLabel, StepRun, ModelCall, StepLog, Wait, Signal, Approval)
@@ -72,6 +74,7 @@ __all__ = [
     "Run",
     "RunLabel",
     "Schedule",
+    "Session",
     "Signal",
     "StepLog",
     "StepRun",

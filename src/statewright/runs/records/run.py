@@ -49,6 +49,8 @@ class Run(Record):
     error: Json = None
     """An object with `message` and `code`, and optionally `step` and `details`."""
     current_step: str | None = None
+    progress: Json = None
+    """What the current superstep or attempt has achieved, if `current_step` does not say it all: see `Progress`."""
     total_cost: float = 0.0
     """In US dollars."""
     last_event: int = 0
@@ -202,6 +204,8 @@ class Signal(Record):
     payload: Json = None
     key: str | None = None
     """An id chosen by the sender, which makes sending the signal idempotent."""
+    sent_by_key: str | None = None
+    """The id of the API key that was used; None if callers need no key, or if a run has sent it."""
     taken: bool = False
     """True once a worker has processed the signal."""
     created_at: datetime

@@ -94,6 +94,20 @@ class ApiKey(Record):
     created_at: datetime
 
 
+@dataclass(slots=True, kw_only=True)
+class Session(Record):
+    """The sign-in of a person with a key, on the web page. Its id is the SHA-256 of the token in the cookie."""
+
+    TABLE: ClassVar[str] = "sessions"
+
+    key_id: str
+    """The key, whose workspace and scopes the session has, and with which it ends."""
+    workspace_id: str
+    created_at: datetime
+    used_at: datetime
+    """The time of the last request, or a minute earlier at most: it is not written for each of them."""
+
+
 # -- definitions
 
 

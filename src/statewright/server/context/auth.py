@@ -1,7 +1,8 @@
 """Authentication and authorization of requests.
 
-A key is sent as `x-api-key` or as `Authorization: Bearer`, and belongs to one workspace. With `auth="none"`, which is
-only allowed on loopback, every caller has full access to the default workspace.
+A key is sent as `x-api-key` or as `Authorization: Bearer`, and belongs to one workspace. The web page sends the cookie
+of a session instead, which counts as its key: see `session_cookie`. With `auth="none"`, which is only allowed on
+loopback, every caller has full access to the default workspace.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from starlette.requests import Request
 from statewright.errors import Forbidden, Unauthorized
 from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger
 from statewright.server.context.server_context import ServerContext, server_context_of
+from statewright.server.context.session_cookie import check_origin, session_token_of
 from statewright.service.access import METRICS, OPERATOR_SCOPES, check_scope
+from statewright.service.access.sessions import find_session
 
 if TYPE_CHECKING:
     from statewright.service import Service
@@ -35,6 +38,8 @@ class Caller:
     workspace_id: str
     key: ApiKey | None = None
     """The caller's API key; None for the operator, or if no key is required."""
+    session_id: str | None = None
+    """The session in which the key is used; None if the request itself has the key."""
 
     @property
     def service(self) -> Service:
@@ -59,10 +64,25 @@ async def authorize(request: Request, scope: str) -> Caller:
         return Caller(context, DEFAULT_WORKSPACE)
     if scope in OPERATOR_SCOPES and _has_admin_token(request, context):
         return Caller(context, DEFAULT_WORKSPACE)
-    key = await context.key_ring.find(_api_key_of(request), context.service.clock.now())
+    key, session_id = await _credentials(request, context)
     check_scope(key, scope)
     _count_request(request, context, key)
-    return Caller(context, key.workspace_id, key)
+    return Caller(context, key.workspace_id, key, session_id)
+
+
+async def _credentials(request: Request, context: ServerContext) -> tuple[ApiKey, str | None]:
+    """Return the key of a request, and the session by which it is named, if any. Raises Unauthorized or Forbidden."""
+    now = context.service.clock.now()
+    token = session_token_of(request)
+    if token is None or _has_api_key(request):  # a key is sent on purpose, and a cookie by the browser
+        return await context.key_ring.find(_api_key_of(request), now), None
+    check_origin(request)
+    signed_in = await find_session(context.service.context.ledger, token, now, context.session_idle)
+    return signed_in.key, signed_in.session.id
+
+
+def _has_api_key(request: Request) -> bool:
+    return "x-api-key" in request.headers or "authorization" in request.headers
 
 
 def _may_read_metrics_without_key(request: Request, context: ServerContext) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -141,11 +141,17 @@ class ServerContext:
         ledger = self.service.context.ledger
         self.key_ring = KeyRing(ledger)
         self.start_limits = StartLimits(ledger, self.rate_limiter)
-        self.streams = OpenStreams(ledger, self.service.clock.now, self.settings.max_streams)
+        limit, idle = self.settings.max_streams, self.session_idle
+        self.streams = OpenStreams(ledger, self.service.clock.now, limit, session_idle=idle)
         self.write_probe = WriteProbe(ledger, self.service.clock.now)
         self.read_probe = SharedCall(self.service.check, timeout=READ_TIMEOUT)
         # On a thread, because some metrics are read from the database, which may not answer.
         self.metrics_page = SharedCall(partial(call_in_thread, self._render_metrics), timeout=READ_TIMEOUT)
+
+    @property
+    def session_idle(self) -> timedelta:
+        """The time after which a session that is not used ends."""
+        return timedelta(seconds=self.settings.session_idle)
 
     def _render_metrics(self) -> bytes:
         render: Callable[[], bytes] | None = getattr(self.metrics, "render", None)

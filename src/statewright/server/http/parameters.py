@@ -37,8 +37,12 @@ class Paging:
 
     def to_response(self, representation: Representation, items: Iterable[Any], total: int) -> JsonResponse:
         """Return a response with the items of the page. `total` is the number of items in the whole list."""
+        return self.encoded_response(representation.encode_all(items), total)
+
+    def encoded_response(self, items: list[dict[str, Any]], total: int) -> JsonResponse:
+        """Return a response with the items of the page, which are encoded already."""
         meta = {"page": self.page, "pageSize": self.size, "total": total, "totalPages": -(-total // self.size)}
-        return success_response(representation.encode_all(items), meta=meta)
+        return success_response(items, meta=meta)
 
 
 async def _paging(page: PageNumber = 1, page_size: PageSize = 20) -> Paging:
@@ -105,6 +109,11 @@ Tags = Annotated[
     list[str] | None, Query(description="Tags, all of which a run must have.", alias="tag", max_length=MAX_LABELS)
 ]
 
+AnyTags = Annotated[
+    list[str] | None,
+    Query(description="Tags, at least one of which a run must have.", alias="anyTag", max_length=MAX_LABELS),
+]
+
 
 async def _run_query(
     request: Request,
@@ -119,6 +128,15 @@ async def _run_query(
         bool, Query(description="Only runs that were set aside, because worker after worker was lost with them.")
     ] = False,
     tags: Tags = None,
+    any_tags: AnyTags = None,
+    text: Annotated[
+        str | None,
+        Query(
+            max_length=200,
+            description="A text in the id, thread, graph or idempotency key of a run, in a tag or in a value of its "
+            "metadata. It is looked for in all runs that the other filters leave.",
+        ),
+    ] = None,
     created_from: Annotated[Instant | None, Query(alias="createdFrom")] = None,
     created_to: Annotated[Instant | None, Query(alias="createdTo", description="Created before this instant.")] = None,
 ) -> RunFilter:
@@ -132,6 +150,8 @@ async def _run_query(
         queue=queue,
         dead=dead,
         tags=tags or (),
+        any_tags=any_tags or (),
+        text=text,
         metadata=_parse_metadata(request),
         created_from=created_from,
         created_to=created_to,

@@ -52,6 +52,11 @@ class Representation:
         ]
         _BY_RESOURCE[resource] = self
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the fields in the API."""
+        return [name for name, _ in self._readers]
+
     def encode(self, record: Any) -> dict[str, Any]:
         """Encode a record as a mapping of API field names to values."""
         return {name: read(record) for name, read in self._readers}

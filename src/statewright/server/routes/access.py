@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
@@ -14,7 +14,7 @@ from statewright.server.http.body import Body, Instant, Name
 from statewright.server.http.encode import success_response
 from statewright.server.http.parameters import PageQuery
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
-from statewright.server.resources import COST_SUMMARY, KEY, NEW_KEY, NEW_WORKSPACE, SPENDING, WORKSPACE
+from statewright.server.resources import COST_SUMMARY, DAILY_COST, KEY, NEW_KEY, NEW_WORKSPACE, SPENDING, WORKSPACE
 from statewright.service import access as keys
 from statewright.service.access import workspaces
 from statewright.service.access.workspaces import NewWorkspace as WorkspaceRequest
@@ -136,3 +136,17 @@ async def read_summary(caller: CurrentCaller, begin: Begin = None, end: End = No
     if begin is not None and end is not None and begin >= end:
         raise InvalidRequest("'from' must be before 'to'.")
     return COST_SUMMARY.to_response(await caller.service.cost_summary(caller.workspace_id, begin, end))
+
+
+@costs_router.get("/by-day", **describe("List the cost of each day.", DAILY_COST, is_list=True, scope="runs:read"))
+async def read_cost_by_day(
+    caller: CurrentCaller,
+    begin: Annotated[Instant, Query(alias="from", description="The beginning of the first day.")],
+    end: Annotated[Instant, Query(alias="to", description="The end of the last day, exclusive.")],
+    by: Annotated[
+        Literal["model", "graph"], Query(description="By model, or by graph of the runs that have called models.")
+    ] = "model",
+) -> Response:
+    """Days are those of UTC. By model, calls are counted when they were made; by graph, runs when they were created,
+    with all their calls. Days without costs are left out. At most 400 days."""
+    return DAILY_COST.to_list_response(await caller.service.cost_by_day(caller.workspace_id, begin, end, by))

@@ -8,7 +8,7 @@ from statewright.server.http.body import JsonMap
 from statewright.server.http.openapi import DEFINITION_BODY
 from statewright.server.http.parameters import PageQuery
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
-from statewright.server.resources import DEFINITION, DEFINITION_WITH_BODY, GRAPH, GRAPH_DESCRIPTION
+from statewright.server.resources import DEFINITION, DEFINITION_WITH_BODY, DIAGRAM, GRAPH, GRAPH_DESCRIPTION, SOURCE
 
 definitions_router = APIRouter(
     prefix="/api/v1/workflow-definitions", route_class=StrictRoute, tags=["workflow-definitions"]
@@ -48,6 +48,25 @@ async def list_definitions(caller: CurrentCaller, paging: PageQuery) -> Response
 )
 async def read_definition(caller: CurrentCaller, definition_id: PathId) -> Response:
     return DEFINITION_WITH_BODY.to_response(await caller.service.definition(caller.workspace_id, definition_id))
+
+
+@definitions_router.get(
+    "/{id}/source",
+    **describe("Get the source of a definition.", SOURCE, scope="definitions:read", errors=(404,)),
+)
+async def read_source(caller: CurrentCaller, definition_id: PathId) -> Response:
+    """The text of a workflow in YAML or JSON, or the file of a graph in Python if the server has it, with the lines of
+    the nodes. 404 if the source is not known."""
+    return SOURCE.to_response(await caller.service.source(caller.workspace_id, definition_id))
+
+
+@definitions_router.get(
+    "/{id}/diagram",
+    **describe("Get the nodes and edges of a definition.", DIAGRAM, scope="definitions:read", errors=(404,)),
+)
+async def read_diagram(caller: CurrentCaller, definition_id: PathId) -> Response:
+    """The drawing of the version with which runs have begun, with the nodes of subgraphs in place of them."""
+    return DIAGRAM.to_response(await caller.service.drawing(caller.workspace_id, definition_id))
 
 
 @graphs_router.get("", **describe("List the graphs that can be run.", GRAPH, is_list=True, scope="definitions:read"))

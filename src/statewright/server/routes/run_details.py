@@ -4,22 +4,45 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Path, Query, Response
 
 from statewright.errors import InvalidRequest
 from statewright.server.http.body import JsonMap
 from statewright.server.http.encode import success_response
 from statewright.server.http.parameters import PageNumber, PageSize, Paging
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
-from statewright.server.resources import COST, EVENT, LOG, MODEL_CALL, STEP
+from statewright.server.resources import COST, EVENT, LOG, MODEL_CALL, STEP, STEP_STATES, TRACE
 from statewright.server.streaming.event_stream import EventStream
 
+StepId = Annotated[str, Path(alias="stepId", min_length=1, max_length=200)]
 router = APIRouter(prefix="/api/v1/workflow-runs/{id}", route_class=StrictRoute, tags=["workflow-runs"])
 
 
 @router.get("/steps", **describe("List the steps of a run.", STEP, is_list=True, scope="runs:read", errors=(404,)))
 async def read_steps(caller: CurrentCaller, run_id: PathId) -> Response:
     return STEP.to_list_response(await caller.service.steps(caller.workspace_id, run_id))
+
+
+@router.get(
+    "/trace",
+    **describe("Get the steps of a run with their attempts, waits and calls.", TRACE, scope="runs:read", errors=(404,)),
+)
+async def read_trace(
+    caller: CurrentCaller, run_id: PathId, page: PageNumber = 1, page_size: PageSize = 100
+) -> Response:
+    """The steps with their attempts, waits and calls: everything that a waterfall shows. The page is one of steps."""
+    trace = await caller.service.trace(caller.workspace_id, run_id, page=page, page_size=page_size)
+    return TRACE.to_response(trace)
+
+
+@router.get(
+    "/steps/{stepId}/state",
+    **describe("Get the state before and after a step.", STEP_STATES, scope="threads:read", errors=(404,)),
+)
+async def read_step_states(caller: CurrentCaller, run_id: PathId, step_id: StepId) -> Response:
+    """The states at the checkpoints before and after the superstep of the step, which steps of the same superstep
+    share."""
+    return STEP_STATES.to_response(await caller.service.step_states(caller.workspace_id, run_id, step_id))
 
 
 @router.get("/state", **describe("Get the current state of a run.", JsonMap, scope="runs:read", errors=(404,)))

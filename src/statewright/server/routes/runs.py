@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, cast
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Header, Query, Response
 from pydantic import Field, field_validator, model_validator
 from pydantic.alias_generators import to_snake
 
@@ -25,9 +25,12 @@ from statewright.server.http.parameters import (
     resolve_idempotency_key,
 )
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
-from statewright.server.resources import RUN, RUN_IDS, RUN_WITH_STEPS, STARTED_RUN, STEP
+from statewright.server.resources import RUN, RUN_COUNTS, RUN_IDS, RUN_WITH_STEPS, STARTED_RUN, STEP
+from statewright.server.streaming.event_stream import EventStream
+from statewright.server.streaming.run_list_stream import encode_in_list, follow_runs, parse_position
 from statewright.service import RunFilter, Started, StartRun
 from statewright.service.access import WORKERS_READ
+from statewright.service.operations.reads import MAX_PERIODS
 from statewright.service.operations.starting import MAX_PRIORITY
 
 router = APIRouter(prefix="/api/v1/workflow-runs", route_class=StrictRoute, tags=["workflow-runs"])
@@ -107,6 +110,11 @@ class FilterBody(Body):
     dead: bool = False
     """True for only the runs that were set aside, because worker after worker was lost while it advanced them."""
     tags: list[Tag] = Field(default_factory=list[str], max_length=50)
+    """Tags, all of which a run must have."""
+    any_tags: list[Tag] = Field(default_factory=list[str], max_length=50)
+    """Tags, at least one of which a run must have."""
+    text: Annotated[str, Field(max_length=200)] | None = None
+    """A text in the id, thread, graph or idempotency key of a run, in a tag or in a value of its metadata."""
     metadata: dict[str, str] = Field(default_factory=dict[str, str], max_length=50)
     created_from: Instant | None = None
     created_to: Instant | None = None
@@ -204,6 +212,12 @@ async def _start_and_wait(caller: Caller, request: StartRun, seconds: float) -> 
     return Started(await service.run(workspace, str(request.run_id)), created=True)
 
 
+Brief = Annotated[bool, Query(description="Leave out inputs and outputs, which may be large: both are null.")]
+Beginning = Annotated[Instant, Query(alias="from", description="The beginning of the first period.")]
+End = Annotated[Instant, Query(alias="to", description="The end of the last period, exclusive.")]
+Periods = Annotated[int, Query(ge=1, le=MAX_PERIODS, description="The number of periods, which are equally long.")]
+
+
 @router.get("", **describe("List runs, newest first.", RUN, scope="runs:read", is_paged=True, parameters=METADATA))
 async def list_runs(
     caller: CurrentCaller,
@@ -213,11 +227,70 @@ async def list_runs(
     sort: Annotated[
         Sort, Query(description="The field to sort by; a leading minus sorts in descending order.")
     ] = "-createdAt",
+    brief: Brief = False,
 ) -> Response:
-    """Returns the runs that match all filters; `metadata.<name>=<value>` matches an entry of their metadata."""
+    """Returns the runs that match all filters; `metadata.<name>=<value>` matches an entry of their metadata. `activity`
+    says in a sentence what each of them is doing."""
     order = Order(to_snake(sort.lstrip("-")), sort.startswith("-"))
     runs = await caller.service.runs(caller.workspace_id, run_filter, page=page, page_size=page_size, order=order)
-    return Paging(page, page_size).to_response(RUN, runs.items, runs.total)
+    activities = await caller.service.activities(runs.items)
+    items = [encode_in_list(run, activities[run.id], is_brief=brief) for run in runs.items]
+    return Paging(page, page_size).encoded_response(items, runs.total)
+
+
+@router.get(
+    "/histogram",
+    **describe("Count runs over time.", RUN_COUNTS, scope="runs:read", is_list=True, parameters=METADATA),
+)
+async def count_runs(
+    caller: CurrentCaller, run_filter: RunQuery, begin: Beginning, end: End, periods: Periods = 96
+) -> Response:
+    """Divides a time into equal periods, and returns for each the number of runs that were created in it and match all
+    filters, by status. Statuses without runs are left out."""
+    counts = await caller.service.count_over_time(caller.workspace_id, run_filter, begin, end, periods)
+    length = (end - begin) / periods
+    content = [
+        {"start": begin + number * length, "total": sum(by_status.values()), "byStatus": by_status}
+        for number, by_status in enumerate(counts)
+    ]
+    return success_response(content)
+
+
+_STREAMED = {
+    "type": "object",
+    "properties": {
+        "event": {"type": "string", "enum": ["run", "position", "reset"]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+        "id": {"type": "string", "description": "The position in the stream, to continue after a break."},
+    },
+}
+_LIST_STREAM = {
+    "content": {"text/event-stream": {"schema": _STREAMED}},
+    "description": "Server-sent events: `run` has a run as in the list, without input and output; `position` has only "
+    "the id at which the stream begins; `reset` says that too much was missed, so that the list must be read again.",
+}
+
+
+@router.get(
+    "/stream",
+    **describe("Stream the changes of all runs.", scope="runs:read", raw_responses={200: _LIST_STREAM}),
+)
+async def stream_runs(
+    caller: CurrentCaller,
+    last_event_id: Annotated[
+        str | None, Query(alias="lastEventId", description="Same as the header Last-Event-ID, which takes precedence.")
+    ] = None,
+    header: Annotated[
+        str | None,
+        Header(alias="last-event-id", description="The last id received; changes since then are sent first."),
+    ] = None,
+) -> Response:
+    """Sends the newest state of each run of the workspace that has changed, within a second: for lists that are shown
+    live. A run is sent at least once after its last change; `version` tells whether it is news. The filters of the list
+    do not apply, because a run may cease to match. The stream of a single run has all its events."""
+    position = header if header is not None else last_event_id
+    since = parse_position(position, caller.now)
+    return EventStream(follow_runs(caller, since), caller)
 
 
 @router.post("/cancel", **describe("Cancel all runs that match a filter.", RUN_IDS, scope="runs:write"))
@@ -239,7 +312,9 @@ async def read_run(caller: CurrentCaller, run_id: PathId, wait: Wait = None) -> 
     run = run or await service.run(workspace, run_id)
     steps = await service.steps(workspace, run_id)
     host = await _find_worker_host(caller, run)
-    return success_response({**RUN.encode(run), "workerHost": host, "stepRuns": STEP.encode_all(steps)})
+    activities = await service.activities([run])
+    shown = encode_in_list(run, activities[run.id], is_brief=False)
+    return success_response({**shown, "workerHost": host, "stepRuns": STEP.encode_all(steps)})
 
 
 async def _find_worker_host(caller: Caller, run: Run) -> str | None:
@@ -270,7 +345,9 @@ async def resume_run(
     elif body is not None and body.signal_type is not None:
         payload = body.payload or {}
         key = resolve_idempotency_key(idempotency_key, body.signal_id, "signalId")
-        run = await service.signal(workspace, run_id, body.signal_type, payload, key=key, must_wait=True)
+        run = await service.signal(
+            workspace, run_id, body.signal_type, payload, key=key, must_wait=True, sender=caller.key
+        )
     else:
         run = await service.resume(workspace, run_id)
     return RUN.to_response(run)
@@ -282,7 +359,9 @@ async def signal_run(
 ) -> Response:
     """The signal may arrive before the run waits for it: it is stored until then."""
     key = resolve_idempotency_key(idempotency_key, body.signal_id, "signalId")
-    run = await caller.service.signal(caller.workspace_id, run_id, body.signal_type, body.payload, key=key)
+    run = await caller.service.signal(
+        caller.workspace_id, run_id, body.signal_type, body.payload, key=key, sender=caller.key
+    )
     return RUN.to_response(run)
 
 

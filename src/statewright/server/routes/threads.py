@@ -10,9 +10,10 @@ from pydantic import Field, model_validator
 from statewright.server.http.body import Body, JsonMap, Name
 from statewright.server.http.encode import success_response
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
-from statewright.server.resources import THREAD
+from statewright.server.resources import THREAD, THREAD_IN_LIST
 
 router = APIRouter(prefix="/api/v1/threads/{id}", route_class=StrictRoute, tags=["threads"])
+list_router = APIRouter(prefix="/api/v1/threads", route_class=StrictRoute, tags=["threads"])
 CheckpointOrHead = Annotated[
     str | None, Query(alias="checkpointId", description="The checkpoint; the head of the thread by default.")
 ]
@@ -42,6 +43,19 @@ class UpdateThreadBody(Body):
         if "values" not in self.model_fields_set:
             raise ValueError("values are required")
         return self
+
+
+@list_router.get(
+    "", **describe("List threads, those used last first.", THREAD_IN_LIST, is_list=True, scope="threads:read")
+)
+async def list_threads(
+    caller: CurrentCaller,
+    prefix: Annotated[str, Query(max_length=200, description="Only threads whose ids begin with this text.")] = "",
+    limit: Annotated[int, Query(ge=1, le=100, description="The maximum number of threads.")] = 100,
+) -> Response:
+    """Threads on which no run has begun are left out. `GET /workflow-runs?threadId=` lists the runs of one."""
+    threads = await caller.service.threads.recent(caller.workspace_id, prefix=prefix, limit=limit)
+    return THREAD_IN_LIST.to_list_response(threads)
 
 
 @router.get("/state", **describe("Get the state of a thread.", THREAD, scope="threads:read", errors=(404,)))

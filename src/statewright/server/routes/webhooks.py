@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Path, Response
 from pydantic import Field
 
 from statewright.server.context.auth import Caller
@@ -18,6 +18,7 @@ from statewright.service.webhooks import WithSecret
 
 router = APIRouter(prefix="/api/v1/webhooks", route_class=StrictRoute, tags=["webhooks"])
 _SCOPE = "webhooks:manage"
+DeliveryId = Annotated[str, Path(alias="deliveryId", min_length=1, max_length=300)]
 Url = Annotated[str, Field(min_length=1, max_length=2048)]
 EventName = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -97,6 +98,17 @@ async def list_deliveries(caller: CurrentCaller, webhook_id: PathId, paging: Pag
         caller.ledger, caller.workspace_id, webhook_id, limit=paging.size, offset=paging.offset
     )
     return paging.to_response(DELIVERY, page, total)
+
+
+@router.post(
+    "/{id}/deliveries/{deliveryId}/send-again",
+    **describe("Send the message of a delivery again.", DELIVERY, scope=_SCOPE, status=201, errors=(404, 409)),
+)
+async def send_again(caller: CurrentCaller, webhook_id: PathId, delivery_id: DeliveryId) -> Response:
+    """Creates a new delivery with the same contents and another id."""
+    delivery = await webhooks.send_again(caller.ledger, caller.workspace_id, webhook_id, delivery_id, now=caller.now)
+    caller.service.wake_background_tasks()
+    return DELIVERY.to_response(delivery, 201)
 
 
 @router.post("/{id}/test", **describe("Send a test message to a webhook.", DELIVERY, scope=_SCOPE, errors=(404, 409)))

@@ -33,9 +33,9 @@ class EventStream(Response):
     """A response that sends the events of a source as they arrive."""
 
     def __init__(
-        self, source: AsyncIterator[RunEvent | LiveEvent], caller: Caller, headers: Mapping[str, str] = {}
+        self, source: AsyncIterator[RunEvent | LiveEvent | bytes], caller: Caller, headers: Mapping[str, str] = {}
     ) -> None:
-        """Create a response with the events that `source` yields.
+        """Create a response with the events that `source` yields, which may be encoded already.
 
         Raises TooManyRequests if the caller's workspace already has the maximum number of open streams.
         """
@@ -62,7 +62,9 @@ class EventStream(Response):
         unregister = self._context.shutdown.register(stop)
         metrics = self._context.metrics
         try:
-            registration = self._context.streams.register(self._caller.workspace_id, self._caller.key, stop)
+            registration = self._context.streams.register(
+                self._caller.workspace_id, self._caller.key, stop, self._caller.session_id
+            )
             with registration, metrics.track_event_stream() if metrics is not None else nullcontext():
                 await self._send(buffer, send)
         finally:
@@ -83,9 +85,9 @@ class EventStream(Response):
     async def _fill(self, buffer: _EventBuffer) -> None:
         encode = self._context.event_cache.encode
         try:
-            async with aclosing(cast("AsyncGenerator[RunEvent | LiveEvent]", self._source)) as events:
+            async with aclosing(cast("AsyncGenerator[RunEvent | LiveEvent | bytes]", self._source)) as events:
                 async for event in events:
-                    buffer.put(encode(event))
+                    buffer.put(event if isinstance(event, bytes) else encode(event))
                     if buffer.is_full:
                         await buffer.wait_until_drained()
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Limits on open event streams: their number per workspace, and the validity of the API keys that opened them."""
+"""Limits on open event streams: their number per workspace, and the validity of the keys and sessions they need."""
 
 from __future__ import annotations
 
@@ -6,34 +6,43 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from statewright.async_futures import aresolve
 from statewright.errors import StatewrightError, TooManyRequests
 from statewright.runs import ApiKey, Condition, Ledger
 from statewright.service.access import is_valid_key
+from statewright.service.access.sessions import find_ended_sessions
 
 CHECK_INTERVAL: Final = 5.0
-"""Seconds between checks of the API keys that opened streams, because another process may have revoked a key."""
+"""Seconds between checks of the keys and sessions that opened streams, because another process may have ended them."""
 _BATCH_SIZE: Final = 200
-"""The maximum number of keys that one query reads."""
+"""The maximum number of keys or sessions that one query reads."""
 Stop = Callable[[], object]
 """Stops a stream."""
 
 
 class OpenStreams:
-    """Counts open streams, and stops the streams whose API key has become invalid. Used by one event loop."""
+    """Counts open streams, and stops the streams whose key or session has become invalid. Used by one event loop."""
 
     def __init__(
-        self, ledger: Ledger, now: Callable[[], datetime], limit: int, *, check_interval: float = CHECK_INTERVAL
+        self,
+        ledger: Ledger,
+        now: Callable[[], datetime],
+        limit: int,
+        *,
+        check_interval: float = CHECK_INTERVAL,
+        session_idle: timedelta = timedelta.max,
     ) -> None:
         self._ledger = ledger
         self._now = now
         self._limit = limit
+        self._session_idle = session_idle
         self._check_interval = check_interval
         self._count_by_workspace: Counter[str] = Counter()
         self._stops_by_key: defaultdict[str, dict[object, Stop]] = defaultdict(dict)
+        self._stops_by_session: defaultdict[str, dict[object, Stop]] = defaultdict(dict)
         self._check_task: asyncio.Task[None] | None = None
 
     def check_capacity(self, workspace_id: str) -> None:
@@ -46,15 +55,19 @@ class OpenStreams:
             )
 
     @contextmanager
-    def register(self, workspace_id: str, key: ApiKey | None, stop: Stop) -> Generator[None]:
-        """Count a stream while the block runs. `stop` is called if the key becomes invalid meanwhile.
+    def register(
+        self, workspace_id: str, key: ApiKey | None, stop: Stop, session_id: str | None = None
+    ) -> Generator[None]:
+        """Count a stream while the block runs. `stop` is called if the key or the session becomes invalid meanwhile.
 
-        `key` is the API key that opened the stream; None if callers need no key.
+        `key` is the API key that opened the stream, or that of the session; None if callers need no key.
         """
         token = object()
         self._count_by_workspace[workspace_id] += 1
         if key is not None:
             self._stops_by_key[key.id][token] = stop
+            if session_id is not None:
+                self._stops_by_session[session_id][token] = stop
             if self._check_task is None or self._check_task.done():
                 self._check_task = asyncio.create_task(self._check_periodically())
         try:
@@ -64,17 +77,24 @@ class OpenStreams:
             if not self._count_by_workspace[workspace_id]:
                 del self._count_by_workspace[workspace_id]
             if key is not None:
-                self._unregister(key.id, token)
+                self._unregister(key.id, session_id, token)
 
     def stop_all(self, key_id: str) -> None:
         """Stop all streams that were opened with a key."""
         for stop in tuple(self._stops_by_key.get(key_id, {}).values()):
             stop()
 
-    def _unregister(self, key_id: str, token: object) -> None:
-        self._stops_by_key[key_id].pop(token, None)
-        if not self._stops_by_key[key_id]:
-            del self._stops_by_key[key_id]
+    def stop_session(self, session_id: str) -> None:
+        """Stop all streams that were opened in a session."""
+        for stop in tuple(self._stops_by_session.get(session_id, {}).values()):
+            stop()
+
+    def _unregister(self, key_id: str, session_id: str | None, token: object) -> None:
+        for stops, name in ((self._stops_by_key, key_id), (self._stops_by_session, session_id)):
+            if name is not None:
+                stops[name].pop(token, None)
+                if not stops[name]:
+                    del stops[name]
         if not self._stops_by_key and self._check_task is not None:
             self._check_task.cancel()
             self._check_task = None
@@ -84,6 +104,7 @@ class OpenStreams:
             await asyncio.sleep(self._check_interval)
             try:
                 await self.check_keys()
+                await self.check_sessions()
             except StatewrightError:  # the database cannot be read at the moment, but the next check may succeed
                 continue
 
@@ -97,3 +118,11 @@ class OpenStreams:
             for key_id in batch:
                 if key_id not in valid_ids:
                     self.stop_all(key_id)
+
+    async def check_sessions(self) -> None:
+        """Stop the streams whose sessions have ended."""
+        session_ids = list(self._stops_by_session)
+        for start in range(0, len(session_ids), _BATCH_SIZE):
+            batch = session_ids[start : start + _BATCH_SIZE]
+            for session_id in await find_ended_sessions(self._ledger, batch, self._now(), self._session_idle):
+                self.stop_session(session_id)

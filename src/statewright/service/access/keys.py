@@ -14,7 +14,7 @@ from statewright.async_futures import aresolve
 from statewright.errors import Forbidden, InvalidRequest, RecordConflict, RequestConflict, Unauthorized, suggestion
 from statewright.ids import new_checkpoint_id
 from statewright.lru_cache import LRUCache
-from statewright.runs import ApiKey, Insert, Ledger, Update, where
+from statewright.runs import ApiKey, Delete, Insert, Ledger, Session, Update, where
 from statewright.service.context.records import NEWEST_FIRST, find_first, get_in_workspace
 from statewright.service.context.validation import validate_datetime, validate_limit, validate_string, validate_strings
 
@@ -123,7 +123,7 @@ async def count_keys(ledger: Ledger, workspace_id: str) -> int:
 
 
 async def revoke_key(ledger: Ledger, workspace_id: str, key_id: str, now: datetime) -> ApiKey:
-    """Revoke a key, and return its record. The record of a key that is revoked already is returned unchanged.
+    """Revoke a key, and end its sessions. Return its record, which is unchanged if the key is revoked already.
 
     A `KeyRing` may accept the key for a few more seconds. In the process of the key ring, `KeyRing.revoke` avoids that.
     Raises NotFound, and RequestConflict for the last key of a workspace that has the scope `admin`.
@@ -134,7 +134,8 @@ async def revoke_key(ledger: Ledger, workspace_id: str, key_id: str, now: dateti
             return key
         guards = await _guard_other_admin(ledger, key, now)
         try:
-            await aresolve(ledger.write([*guards, Update(ApiKey, key_id, {"revoked_at": now}, where(revoked_at=None))]))
+            revocation = Update(ApiKey, key_id, {"revoked_at": now}, where(revoked_at=None))
+            await aresolve(ledger.write([*guards, revocation, Delete(Session, where(key_id=key_id))]))
         except RecordConflict:  # this key or the other admin key was revoked concurrently
             continue
         return replace(key, revoked_at=now)

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from statewright.async_futures import adrive, aresolve
-from statewright.errors import DuplicateRecord, RequestConflict
+from statewright.errors import DuplicateRecord, NotFound, RequestConflict
+from statewright.graph.draw import Drawing
 from statewright.runs import Insert, Json, StoredDefinition, where
 from statewright.service.catalog import catalog
+from statewright.service.catalog.sources import Source, source_of
 from statewright.service.context.records import Page
 from statewright.service.context.service_context import Operations
 from statewright.workflow.steps import read_definition
+
+MAX_NESTING: Final = 5
+"""The depth to which subgraphs are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,19 @@ class DefinitionOperations(Operations):
     async def definition(self, workspace_id: str, definition_id: str) -> StoredDefinition:
         """Return a stored version of the workspace or of the project. Raises NotFound."""
         return await adrive(self.context.versions.find_by_id(workspace_id, definition_id))
+
+    async def source(self, workspace_id: str, definition_id: str) -> Source:
+        """Return the source of a version, and the lines of its nodes. Raises NotFound, also if it is not known."""
+        definition = await self.definition(workspace_id, definition_id)
+        source = source_of(definition, self.context.catalog.load(definition))
+        if source is None:
+            raise NotFound(f"The source of {definition.name!r}, version {definition.version}, is not known here.")
+        return source
+
+    async def drawing(self, workspace_id: str, definition_id: str) -> Drawing:
+        """Return the nodes and edges of a version, with those of its subgraphs in place. Raises NotFound."""
+        definition = await self.definition(workspace_id, definition_id)
+        return self.context.catalog.load(definition).get_graph(xray=MAX_NESTING)
 
     async def graphs(self, workspace_id: str) -> list[ServedGraph]:
         """Return the graphs that can be run by name, sorted by name.

@@ -25,6 +25,7 @@ from statewright.runs import (
     RunStatus,
     StepStatus,
     Where,
+    any_of,
     where,
 )
 from statewright.service.context.requests import RunFilter
@@ -154,7 +155,21 @@ def filter_conditions(workspace_id: str, filters: RunFilter) -> list[Condition]:
         )
     for name, value in labels:
         conditions.append(Condition("id", "in", Among(RunLabel, "run_id", where(name=name, value=value))))
+    if len(filters.any_tags) > MAX_LABELS:
+        raise InvalidRequest(f"The filter has {len(filters.any_tags)} alternative tags. Give at most {MAX_LABELS}.")
+    if filters.any_tags:
+        has_any = [*where(name=""), Condition("value", "in", list(filters.any_tags))]
+        conditions.append(Condition("id", "in", Among(RunLabel, "run_id", has_any)))
+    if filters.text:
+        conditions.append(_contains_text(filters.text))
     return conditions
+
+
+def _contains_text(text: str) -> Condition:
+    """Return the condition that one of the texts by which people know a run contains another text."""
+    columns = ("id", "thread_id", "graph", "idempotency_key")
+    in_label = Condition("id", "in", Among(RunLabel, "run_id", [Condition("value", "contains", text)]))
+    return any_of(*([Condition(column, "contains", text)] for column in columns), [in_label])
 
 
 def entries_as_text(values: Mapping[str, Any]) -> dict[str, str]:

@@ -67,6 +67,11 @@ class RunFilter:
     """True to match only runs that have failed because they lost worker after worker."""
     tags: Sequence[str] = ()
     """Tags that the run must have."""
+    any_tags: Sequence[str] = ()
+    """Tags of which the run must have at least one."""
+    text: str | None = None
+    """A text that the id, thread, graph, idempotency key, a tag or a metadata value of the run contains, whatever the
+    case of ASCII letters."""
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     """Entries that the metadata of the run must have. Values that are not strings are compared as JSON."""
     created_from: datetime | None = None

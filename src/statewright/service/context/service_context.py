@@ -20,6 +20,7 @@ from statewright.service.catalog.catalog import Catalog
 from statewright.service.catalog.versions import Versions
 from statewright.service.context.records import Records
 from statewright.service.following.hub import Hub
+from statewright.service.following.run_feed import RunFeeds
 from statewright.service.following.run_watch import RunWatch
 
 
@@ -115,6 +116,8 @@ class ServiceContext:
     hub: Hub = field(default_factory=Hub)
     watch: RunWatch = field(init=False)
     """Polls the ledger for changes that other processes make to followed runs."""
+    feeds: RunFeeds = field(init=False)
+    """Finds the changed runs of workspaces for lists that are shown live."""
     spending: Spending = field(init=False)
     versions: Versions = field(init=False)
     wake_worker: Callable[[], object] = lambda: None
@@ -126,6 +129,7 @@ class ServiceContext:
 
     def __post_init__(self) -> None:
         self.watch = RunWatch(self.ledger)
+        self.feeds = RunFeeds(self.ledger, self.clock)
         self.spending = Spending(self.ledger, self.clock, self.spending_limits)
         self.versions = Versions(self.ledger, self.catalog)
 
@@ -156,6 +160,7 @@ class ServiceContext:
         for change in changes:
             if isinstance(change, Advance):
                 self.hub.publish(change.written_events)
+        self.feeds.poll_soon()
         if self.bell is not None and any(isinstance(change, Advance) and change.written_events for change in changes):
             self.bell.ring(Ring.EVENTS)
         if any(_makes_due(change) for change in changes):

@@ -46,7 +46,10 @@ class ChangeSet:
 
 
 def without_secrets(changes: Sequence[Change], redact: Redact) -> list[Change]:
-    """Return the changes with secrets removed from events, errors and webhook messages, but not from outputs."""
+    """Return the changes with secrets removed from events, errors and webhook messages, but not from outputs.
+
+    The progress of a run is redacted, too, because it has the error of the last attempt.
+    """
     for change in changes:
         match change:
             case Advance():
@@ -63,7 +66,8 @@ def without_secrets(changes: Sequence[Change], redact: Redact) -> list[Change]:
 
 
 def _redact_error(values: Mapping[str, Any], redact: Redact) -> Mapping[str, Any]:
-    return {**values, "error": redact(values["error"])} if values.get("error") is not None else values
+    shown = {name: redact(values[name]) for name in ("error", "progress") if values.get(name) is not None}
+    return {**values, **shown} if shown else values
 
 
 # -- errors

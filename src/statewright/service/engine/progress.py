@@ -142,7 +142,8 @@ class Progress:
     def commit_changes(self, commit: Commit) -> list[Change]:
         """Return the changes that follow from a commit."""
         changeset, log, now = ChangeSet(), commit.log, commit.created_at
-        self.steps.record_entries(changeset, log.entries if log is not None else (), now)
+        entries, namespace = log.entries if log is not None else (), commit.branch_key.namespace
+        self.steps.record_entries(changeset, entries, now, namespace)
         self.steps.take_queued(changeset, {result.task.id for result in commit.results})
         if not commit.branch_key.namespace:
             self._begin_attempt(changeset, now, has_input=commit.source == "input")
@@ -162,7 +163,7 @@ class Progress:
     def result_changes(self, namespace: str, pending: Pending, log: Log | None, now: datetime) -> list[Change]:
         """Return the changes that follow from results, interrupts and failures saved within a superstep."""
         changeset = ChangeSet()
-        self.steps.record_entries(changeset, log.entries if log is not None else (), now)
+        self.steps.record_entries(changeset, log.entries if log is not None else (), now, namespace)
         self.steps.take_queued(changeset, {*pending.completed, *map(step_id, pending.journal)})
         if not namespace:
             self._begin_attempt(changeset, now)
@@ -278,7 +279,9 @@ class Progress:
                 self._record_timeout(changeset, wait, step, now)
             elif signal.id not in recorded:
                 recorded.add(signal.id)
-                changeset.add_event("SIGNAL_RECEIVED", {"signalType": signal.type, "signalId": signal.key}, step)
+                sender = {"byKey": signal.sent_by_key} if signal.sent_by_key is not None else {}
+                received = {"signalType": signal.type, "signalId": signal.key, **sender}
+                changeset.add_event("SIGNAL_RECEIVED", received, step)
         changeset.events.extend(refusal_events(arrivals))
         changeset.changes.extend(inbox_changes(arrivals))
         changeset.add_event("WORKFLOW_RESUMED", {"reason": "signal" if arrivals.signals else "timer"})
@@ -355,6 +358,8 @@ class Progress:
 
     def _finish(self, changeset: ChangeSet, ending: Ending, now: datetime) -> None:
         changeset.values.update(ending.values(now))
+        if ending.status is not RunStatus.FAILED:
+            self.steps.clear_progress(changeset)
         changeset.add_event(ending.event, ending.payload)
         if self.run.losses:
             changeset.values["losses"] = self.run.losses if self.stopping == "lost" else 0

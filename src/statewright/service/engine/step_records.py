@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from statewright.checkpoint import Interrupt, Task
 from statewright.clock import iso
@@ -51,6 +51,55 @@ class _QueuedChanges:
     changes: Sequence[Change]
 
 
+@dataclass(slots=True)
+class _Progress:
+    """The progress of the current superstep, as the record of the run shows it in lists.
+
+    It is written only if there is more to say than the name of the current step: the superstep has several tasks, or an
+    attempt has failed. So a run of single steps writes nothing for it.
+    """
+
+    superstep: int
+    total: int
+    """The number of its tasks."""
+    done: int
+    is_recorded: bool
+    """True if the record of the run has a progress, so that it must be replaced."""
+
+    @classmethod
+    def of(cls, steps: Iterable[StepRun], *, is_recorded: bool) -> Self:
+        """Return the progress of the newest superstep of a run that is continued."""
+        last, total, done = -1, 0, 0
+        for step in steps:
+            if step.status is StepStatus.SKIPPED or step.superstep < last:
+                continue
+            if step.superstep > last:
+                last, total, done = step.superstep, 0, 0
+            total += 1
+            done += step.status is StepStatus.COMPLETED
+        return cls(last, total, done, is_recorded)
+
+    def begin(self, changeset: ChangeSet, superstep: int, total: int) -> None:
+        """Begin a superstep with a number of tasks, unless it has begun already."""
+        if superstep != self.superstep:
+            self.superstep, self.total, self.done = superstep, total, 0
+            self.record(changeset)
+
+    def complete(self, changeset: ChangeSet, superstep: int) -> None:
+        """Count a task that has completed."""
+        if superstep == self.superstep:
+            self.done += 1
+            self.record(changeset)
+
+    def record(self, changeset: ChangeSet, **failure: Any) -> None:
+        """Write the progress, with what is known about a failed attempt, or remove it if there is nothing to say."""
+        counts = {"done": self.done, "total": self.total} if self.total > 1 else {}
+        progress = {**counts, **failure}
+        if progress or self.is_recorded:
+            changeset.values["progress"] = progress or None
+            self.is_recorded = bool(progress)
+
+
 class StepRecords:
     """The steps of a run and their waits, as known to the worker.
 
@@ -74,6 +123,15 @@ class StepRecords:
         """The reports of tasks about their steps, by task id: `output`, `skipped` (names of steps)."""
         self._retry_times: dict[str, datetime] = {}
         """The times at which failed tasks are retried, by task id."""
+        self._progress = _Progress.of(self._steps.values(), is_recorded=run.progress is not None)
+        self._max_attempts = {
+            name: max(policy.max_attempts for policy in node.retry_policy)
+            for name, node in graph.nodes.items()
+            if node.retry_policy
+        }
+        """The maximum number of attempts, by node."""
+        self._caller_id: str | None = None
+        """The step that has called the subgraph whose entries are being recorded."""
         self._call_count = self._log_count = 0
         self._queued: list[_QueuedChanges] = []
         self._queue_lock = threading.Lock()
@@ -109,17 +167,22 @@ class StepRecords:
         """Return a function that restores the current records, but keeps changes that are queued until it is called."""
         with self._queue_lock:
             queued = tuple(self._queued)
-        waits, retry_times = dict(self.waits), dict(self._retry_times)
+        waits, retry_times, progress = dict(self.waits), dict(self._retry_times), replace(self._progress)
         steps = {task_id: replace(step) for task_id, step in self._steps.items()}
         reports = {task_id: dict(report) for task_id, report in self._reports.items()}
 
         def restore() -> None:
             self.waits, self._retry_times, self._steps, self._reports = waits, retry_times, steps, reports
+            self._progress = progress
             with self._queue_lock:
                 later = [entry for entry in self._queued if entry not in queued]
                 self._queued = [*queued, *later]
 
         return restore
+
+    def clear_progress(self, changeset: ChangeSet) -> None:
+        """Remove the progress from the record of the run, because it does not advance any more."""
+        self._progress.begin(changeset, -1, 0)
 
     # -- queries
 
@@ -174,6 +237,7 @@ class StepRecords:
 
         The steps are running, or pending if the run `halts` before them.
         """
+        self._progress.begin(changeset, superstep, len(tasks))
         for position, task in enumerate(tasks):
             if task.id in self._steps or task.id in done:
                 continue
@@ -207,6 +271,7 @@ class StepRecords:
         report = self._reports.pop(task.id, {})
         output = report.get("output")
         _change(changeset, step, status=StepStatus.COMPLETED, completed_at=now, output=output, error=None)
+        self._progress.complete(changeset, step.superstep)
         seconds = (now - step.started_at).total_seconds() if step.started_at is not None else 0
         changeset.add_event("STEP_COMPLETED", {"durationMs": round(seconds * 1000)}, step)
         for name in report.get("skipped", ()):
@@ -237,6 +302,10 @@ class StepRecords:
         self._retry_times[task_id] = due
         error = self._error_of_task(task_id)
         _change(changeset, step, attempt=failed + 1, error=error)
+        most = self._max_attempts.get(step.name)
+        self._progress.record(
+            changeset, step=step.name, failedAttempt=failed, maxAttempts=most, retryAt=iso(due), error=error
+        )
         changeset.add_event("STEP_FAILED", {"attempt": failed, "error": error}, step)
         changeset.add_event("STEP_RETRY_SCHEDULED", {"attempt": step.attempt, "at": iso(due)}, step)
 
@@ -248,6 +317,9 @@ class StepRecords:
         self._end_attempt(changeset, step, now)
         error = self._error_of_task(task_id) or error_from_text(text)
         _change(changeset, step, status=StepStatus.FAILED, error=error, completed_at=now)
+        if step.attempt > 1:
+            most = self._max_attempts.get(step.name)
+            self._progress.record(changeset, step=step.name, failedAttempt=step.attempt, maxAttempts=most)
         changeset.add_event("STEP_FAILED", {"attempt": step.attempt, "error": error}, step)
 
     def _end_attempt(self, changeset: ChangeSet, step: StepRun, now: datetime) -> None:
@@ -306,8 +378,14 @@ class StepRecords:
 
     # -- entries of the log
 
-    def record_entries(self, changeset: ChangeSet, entries: Iterable[Entry], now: datetime) -> None:
-        """Record model calls, tool calls, changed questions, and what tasks report about their steps."""
+    def record_entries(
+        self, changeset: ChangeSet, entries: Iterable[Entry], now: datetime, namespace: str = ""
+    ) -> None:
+        """Record model calls, tool calls, changed questions, and what tasks report about their steps.
+
+        The entries of a subgraph, whose namespace is given, belong to the step that has called it.
+        """
+        self._caller_id = self._caller_of(namespace) if namespace else None
         for kind, _, node, task_id, data in entries:
             if kind == "model_called":
                 self._record_model_call(changeset, node, task_id, data, now)
@@ -364,6 +442,15 @@ class StepRecords:
 
     def _step_id(self, task_id: str | None) -> str | None:
         step = self._steps.get(task_id) if task_id is not None else None
+        return step.id if step is not None else self._caller_id
+
+    def _caller_of(self, namespace: str) -> str | None:
+        """Return the id of the step that has called the subgraph with a namespace, directly or through others."""
+        segment = namespace.partition("|")[0]
+        by_task = (self._steps[part] for part in segment.split(":") if part in self._steps)
+        # The namespace of a subgraph that keeps its state has no task.
+        by_name = (s for s in self._steps.values() if s.name == segment and s.status is StepStatus.RUNNING)
+        step = next(by_task, None) or next(by_name, None)
         return step.id if step is not None else None
 
 

@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from statewright.errors import InvalidRequest, InvalidTransition, PayloadTooLarge
 from statewright.ids import new_checkpoint_id
-from statewright.runs import ENDED, Absent, Change, Condition, Json, Run, Signal, Update, Wait, where
+from statewright.runs import ENDED, Absent, ApiKey, Change, Condition, Json, Run, Signal, Update, Wait, where
 from statewright.service.engine.waits import matches
 from statewright.service.operations.starting import size_of
 
@@ -20,17 +20,27 @@ _ANSWER: Final = "answer:"
 """The prefix of the keys of answers. The keys of signals must not have it."""
 
 
-def new_signal(run_id: str, kind: str, payload: Json, key: str | None, now: datetime) -> Signal:
-    """Return a signal for the inbox of a run."""
-    return Signal(id=f"sig_{new_checkpoint_id()}", run_id=run_id, type=kind, payload=payload, key=key, created_at=now)
+def new_signal(
+    run_id: str, kind: str, payload: Json, key: str | None, now: datetime, sender: ApiKey | None = None
+) -> Signal:
+    """Return a signal for the inbox of a run. `sender` is the API key of the caller."""
+    return Signal(
+        id=f"sig_{new_checkpoint_id()}",
+        run_id=run_id,
+        type=kind,
+        payload=payload,
+        key=key,
+        sent_by_key=sender.id if sender is not None else None,
+        created_at=now,
+    )
 
 
-def answer_to(wait: Wait, value: Json, now: datetime) -> Signal:
-    """Return an answer to a wait, as a signal for the inbox.
+def answer_to(wait: Wait, value: Json, now: datetime, sender: ApiKey | None = None) -> Signal:
+    """Return an answer to a wait, as a signal for the inbox. `sender` is the API key of the caller.
 
     All answers to a question have the same key, so that a second answer cannot be stored.
     """
-    answer = new_signal(wait.run_id, "", value, f"{_ANSWER}{wait.interrupt_id}", now)
+    answer = new_signal(wait.run_id, "", value, f"{_ANSWER}{wait.interrupt_id}", now, sender)
     answer.interrupt_id = wait.interrupt_id
     return answer
 

@@ -52,13 +52,14 @@ class SignalOperations(ApprovalOperations):
         *,
         key: str | None = None,
         must_wait: bool = False,
+        sender: ApiKey | None = None,
     ) -> Run:
         """Send a signal to a run. It is stored until the run waits for its type.
 
-        A second signal with the same `key` has no effect. Raises InvalidRequest for a payload that is not a map or has
-        keys that begin with two underscores, and InvalidTransition for a run that has ended. With `must_wait`, raises
-        SignalMismatch if the run waits only for other types, and InvalidTransition if the run does not wait or if the
-        wait is answered already.
+        A second signal with the same `key` has no effect. `sender` is the API key of the caller. Raises InvalidRequest
+        for a payload that is not a map or has keys that begin with two underscores, and InvalidTransition for a run
+        that has ended. With `must_wait`, raises SignalMismatch if the run waits only for other types, and
+        InvalidTransition if the run does not wait or if the wait is answered already.
         """
         context = self.context
         self._check_signal(type, payload)
@@ -70,7 +71,7 @@ class SignalOperations(ApprovalOperations):
             raise InvalidTransition(f"Run {run.id}", run.status, "signalled", [], is_request=True)
         wait = await self._find_unanswered(run, type) if must_wait else None
         now = context.now()
-        signal = new_signal(run.id, type, payload, key, now)
+        signal = new_signal(run.id, type, payload, key, now, sender)
         try:
             await context.write(
                 [guard_not_ended(run.id), *guard_unanswered(wait), Insert(signal), wake_change(run.id, now)]
@@ -78,7 +79,7 @@ class SignalOperations(ApprovalOperations):
         except DuplicateRecord:  # the same signal arrived concurrently
             return run
         except RecordConflict:  # the run or the wait has ended, or the wait was answered: check again
-            return await self.signal(workspace_id, run_id, type, payload, key=key, must_wait=must_wait)
+            return await self.signal(workspace_id, run_id, type, payload, key=key, must_wait=must_wait, sender=sender)
         context.announce_due()
         return await self.run(workspace_id, run_id)
 
@@ -115,7 +116,7 @@ class SignalOperations(ApprovalOperations):
         if size_of(answers) > context.settings.max_payload:
             raise PayloadTooLarge(f"The answers have more than {context.settings.max_payload} bytes.")
         now = context.now()
-        inserts: list[Change] = [Insert(answer_to(wait, value, now)) for wait, value in pairs]
+        inserts: list[Change] = [Insert(answer_to(wait, value, now, key)) for wait, value in pairs]
         guards = [guard for wait, _ in pairs for guard in guard_unanswered(wait)]
         try:
             await context.write([*guards, *inserts, *decisions, wake_change(run.id, now)])

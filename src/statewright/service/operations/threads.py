@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, cast
 
 from statewright.async_futures import adrive, aresolve
 from statewright.checkpoint import Checkpointer
@@ -31,9 +33,61 @@ from statewright.service.operations.input_check import refuse_unknown_keys
 from statewright.service.operations.thread_edits import ACTIVE, EditRecorder, ResumableRun, guard_no_run_since
 from statewright.stale_reads import for_history
 
+_RUNS_PER_THREAD: Final = 5
+"""Runs that are read for each thread of a list, to find the newest of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadInList:
+    """A thread on which runs have begun."""
+
+    thread_id: str
+    changed_at: datetime
+    """When a run has begun or ceased to use it."""
+    run: Run
+    """Its newest run."""
+    run_count: int
+
 
 class Threads(Operations):
     """Reads and edits the threads on which a workspace has runs."""
+
+    async def recent(self, workspace_id: str, *, prefix: str = "", limit: int = 100) -> list[ThreadInList]:
+        """Return the threads whose ids begin with `prefix` and on which a run has begun, those used last first."""
+        saver = for_history(self.context.saver_of(workspace_id))
+        entries = await aresolve(saver.threads(prefix=prefix, limit=limit))
+        on_threads = [
+            *where(workspace_id=workspace_id),
+            Condition("thread_id", "in", [entry.thread_id for entry in entries]),
+        ]
+        groups = await aresolve(self.context.ledger.groups(Run, ["thread_id"], where=on_threads))
+        counts = {group.key[0]: group.size for group in groups}
+        newest = await self._newest_runs(on_threads, set(counts))
+        return [
+            ThreadInList(
+                thread_id=entry.thread_id,
+                changed_at=entry.changed_at,
+                run=newest[entry.thread_id],
+                run_count=counts[entry.thread_id],
+            )
+            for entry in entries
+            if entry.thread_id in newest
+        ]
+
+    async def _newest_runs(self, on_threads: list[Condition], thread_ids: set[str]) -> dict[str, Run]:
+        """Return the newest run of each of some threads, as far as they are among the newest runs of them all."""
+        runs = await aresolve(
+            self.context.ledger.find(Run, on_threads, order=NEWEST_FIRST, limit=_RUNS_PER_THREAD * len(thread_ids))
+        )
+        newest: dict[str, Run] = {}
+        for run in runs:
+            newest.setdefault(run.thread_id, run)
+        for thread_id in thread_ids - newest.keys():  # other threads have had very many runs since
+            on_thread = [*on_threads, *where(thread_id=thread_id)]
+            run = await find_first(self.context.ledger, Run, on_thread, NEWEST_FIRST)
+            if run is not None:
+                newest[thread_id] = run
+        return newest
 
     async def state(self, workspace_id: str, thread_id: str, checkpoint_id: str | None = None) -> dict[str, Any]:
         """Return the state of a thread, now or at a checkpoint. Raises NotFound."""

@@ -12,6 +12,7 @@ from statewright.service.webhooks.registry import (
     get_webhook,
     list_webhooks,
     remove_webhook,
+    send_again,
     send_test,
 )
 from statewright.service.webhooks.settings import DEFAULT_SETTINGS, Resolve, WebhookSettings
@@ -36,6 +37,7 @@ __all__ = [
     "get_webhook",
     "list_webhooks",
     "remove_webhook",
+    "send_again",
     "send_test",
     "sign",
     "verify",

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from statewright.async_futures import aresolve
 from statewright.clock import iso
-from statewright.errors import InvalidRequest, RecordConflict, RequestConflict, suggestion
+from statewright.errors import InvalidRequest, NotFound, RecordConflict, RequestConflict, suggestion
 from statewright.ids import new_checkpoint_id
 from statewright.runs import Delete, Delivery, Insert, Ledger, Update, Webhook, where
 from statewright.service.context.records import NEWEST_FIRST, get_in_workspace
@@ -161,6 +161,36 @@ async def deliveries_of(
     conditions = where(webhook_id=webhook.id)
     deliveries = await aresolve(ledger.find(Delivery, conditions, order=NEWEST_FIRST, limit=limit, offset=offset))
     return list(deliveries), await aresolve(ledger.count(Delivery, conditions))
+
+
+async def send_again(
+    ledger: Ledger, workspace_id: str, webhook_id: str, delivery_id: str, *, now: datetime
+) -> Delivery:
+    """Send the message of an earlier delivery again, as a new delivery, with all its attempts.
+
+    The message keeps its contents but gets another id, so that receivers that ignore repeated ids accept it. Raises
+    NotFound, and RequestConflict for an inactive webhook, or if the message is still being sent.
+    """
+    webhook = await _get_with_secret(ledger, workspace_id, webhook_id)
+    earlier = await get_in_workspace(ledger, Delivery, workspace_id, delivery_id, "delivery")
+    if earlier.webhook_id != webhook.id:
+        raise NotFound(f"Delivery {delivery_id!r} does not exist in this workspace.")
+    if not webhook.active:
+        raise RequestConflict(f"Webhook {webhook.id!r} is not active, so no messages are sent. Activate it first.")
+    if earlier.status == "pending":
+        raise RequestConflict(f"Delivery {earlier.id!r} is still being sent. Wait until it has succeeded or failed.")
+    delivery = Delivery(
+        id=f"dlv_{new_checkpoint_id()}",
+        webhook_id=webhook.id,
+        workspace_id=workspace_id,
+        run_id=earlier.run_id,
+        event_type=earlier.event_type,
+        body=earlier.body,
+        due_at=now,
+        created_at=now,
+    )
+    await aresolve(ledger.write([Insert(delivery)]))
+    return delivery
 
 
 async def send_test(ledger: Ledger, workspace_id: str, webhook_id: str, *, now: datetime) -> Delivery:

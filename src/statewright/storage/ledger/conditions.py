@@ -9,6 +9,7 @@ from typing import Any, Final
 from statewright.errors import InvalidConfig, suggestion
 from statewright.runs import Among, Condition, Order, Record, Where
 from statewright.storage.ledger.tables import Table, Tables
+from statewright.text import ascii_lower
 
 Sql = tuple[str, list[Any]]
 """A part of a statement, and the values for its placeholders."""
@@ -33,15 +34,19 @@ def conditions(tables: Tables, kind: type[Record], where: Where) -> Sql:
 
 def _condition(tables: Tables, table: Table[Any], condition: Condition) -> Sql:
     name, operator, value = condition
+    if operator == "any":
+        return _any(tables, table, value)
     table.check_column(name, searched=True)
     if operator == "in":
         if isinstance(value, Among):
             return _among(tables, table, name, value)
         return _in(tables, table, name, value)
+    if operator == "contains":
+        return _contains(table, name, value)
     if operator not in _OPERATORS:
         raise InvalidConfig(
             f"Unknown operator {operator!r} on {table.name}.{name}. "
-            + suggestion(operator, [*_OPERATORS, "in"], noun="Operators")
+            + suggestion(operator, [*_OPERATORS, "in", "contains", "any"], noun="Operators")
         )
     if value is None:
         return {"=": f'"{name}" IS NULL', "!=": f'"{name}" IS NOT NULL'}.get(operator, "FALSE"), []
@@ -49,6 +54,27 @@ def _condition(tables: Tables, table: Table[Any], condition: Condition) -> Sql:
         return "FALSE" if operator == "=" else "TRUE", []
     text = f'("{name}" <> ? OR "{name}" IS NULL)' if operator == "!=" else f'"{name}" {operator} ?'
     return text, [table.encoded(name, value)]
+
+
+def _any(tables: Tables, table: Table[Any], alternatives: Sequence[Where]) -> Sql:
+    """Return the condition that at least one of several lists of conditions is met."""
+    texts: list[str] = []
+    values: list[Any] = []
+    for where in alternatives:
+        text, parameters = conditions(tables, table.kind, where)
+        texts.append(f"({text})")
+        values += parameters
+    return f"({' OR '.join(texts) or 'FALSE'})", values
+
+
+def _contains(table: Table[Any], name: str, value: str) -> Sql:
+    """Return the condition that a text contains another one. Both databases know `lower` for ASCII letters at least."""
+    if table.columns[name].kind not in ("text", "status"):
+        raise InvalidConfig(f"{table.name}.{name} is not a text, so it contains no other text.")
+    if _is_unstorable(value):
+        return "FALSE", []
+    pattern = ascii_lower(value).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"lower(\"{name}\") LIKE ? ESCAPE '\\'", [f"%{pattern}%"]
 
 
 def _in(tables: Tables, table: Table[Any], name: str, candidates: Sequence[Any]) -> Sql:

@@ -12,11 +12,11 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
 
-from statewright.clock import instant_of
+from statewright.clock import instant_of, microseconds
 from statewright.errors import SerdeError
 from statewright.futures import MaybeFuture
 from statewright.page import cut_page
-from statewright.runs import Change, ExcludedVersion, Group, NextDue, Order, Run, RunEvent, Where, where
+from statewright.runs import Bucket, Change, ExcludedVersion, Group, NextDue, Order, Run, RunEvent, Where, where
 from statewright.runs.records.record import R
 from statewright.storage.damage import report_damage
 from statewright.storage.database import UNLIMITED, Backend, Connection, D, Job
@@ -98,13 +98,23 @@ class DatabaseLedger(Backend[D]):
         return self._read(lambda connection: connection.execute(sql, values).fetchone()[0])
 
     def groups(
-        self, kind: type[R], by: Sequence[str], *, where: Where = (), sums: Sequence[str] = ()
+        self,
+        kind: type[R],
+        by: Sequence[str],
+        *,
+        where: Where = (),
+        sums: Sequence[str] = (),
+        bucket: Bucket | None = None,
     ) -> MaybeFuture[Sequence[Group]]:
         table: Table[R] = self._tables[kind]
         for name in (*by, *sums):
             table.check_column(name, searched=True)
         condition, values = conditions(self._tables, kind, where)
         keys = [f'"{name}"' for name in by]
+        first = 0  # the position of the first column of `by`
+        if bucket is not None:
+            period, condition = _period(table, bucket), f'{condition} AND "{bucket.column}" IS NOT NULL'
+            keys, first = [period, *keys], 1
         columns = ", ".join(
             [*keys, "count(*)", *(f'CAST(coalesce(sum("{name}"), 0) AS DOUBLE PRECISION)' for name in sums)]
         )
@@ -114,7 +124,10 @@ class DatabaseLedger(Backend[D]):
 
         def read(connection: Connection) -> list[Group]:
             rows = connection.execute(sql, values).fetchall()
-            groups = [Group(table.decoded(by, row[: len(by)]), row[len(by)], row[len(by) + 1 :]) for row in rows]
+            end = first + len(by)
+            groups = [
+                Group((*row[:first], *table.decoded(by, row[first:end])), row[end], row[end + 1 :]) for row in rows
+            ]
             return [group for group in groups if group.size]  # without columns, SQL counts an empty table as a group
 
         return self._read(read)
@@ -167,3 +180,11 @@ class DatabaseLedger(Backend[D]):
                 raise SerdeError("a value of a condition", str(error)) from error
 
         return self._query(checked)
+
+
+def _period(table: Table[Any], bucket: Bucket) -> str:
+    """Return the number of the period of a record in SQL. Both databases round a division of integers towards 0."""
+    table.check_column(bucket.column, searched=True)
+    start, length = microseconds(bucket.start), bucket.microseconds
+    distance = f'("{bucket.column}" - {start})'
+    return f"(CASE WHEN {distance} < 0 THEN ({distance} + 1) / {length} - 1 ELSE {distance} / {length} END)"

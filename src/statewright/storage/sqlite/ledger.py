@@ -17,7 +17,7 @@ from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.statements import run_script, statements
 
 _SQL: Final = statements("ledger_formats")
-FORMAT: Final = 6
+FORMAT: Final = 7
 """The format of the tables that this version of Statewright writes."""
 Step = Callable[[Connection, Encryptor], None]
 """A function that migrates the tables from one format to the next."""
@@ -104,11 +104,20 @@ def _replace_claims(connection: Connection, encryptor: Encryptor) -> None:
     connection.execute(_SQL["format_six"])
 
 
+def _add_sessions(connection: Connection, encryptor: Encryptor) -> None:
+    """Add what the web page needs: sessions, the progress of runs, who has sent a signal, and the ends of runs."""
+    connection.execute(_SQL["add_progress"])
+    connection.execute(_SQL["add_sent_by_key"])
+    run_script(connection, "ledger_tables")
+    connection.execute(_SQL["format_seven"])
+
+
 _STEPS: Final[tuple[Step, ...]] = (
     _statements_step("decided_by_key", "format_two"),
     _statements_step("daily_spending", "spending_of_calls", "format_three"),
     _decrypt_webhook_events,
     _add_queues,
     _replace_claims,
+    _add_sessions,
 )
 """The steps from each format to the next, beginning with format 1."""

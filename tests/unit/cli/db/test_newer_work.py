@@ -152,7 +152,7 @@ def test_a_change_without_a_time_is_detected(saver: SqliteSaver) -> None:
 
 def test_every_instant_is_in_the_past_or_listed_as_future() -> None:
     past = {"created_at", "updated_at", "started_at", "completed_at", "failed_at", "cancelled_at", "decided_at"}
-    past |= {"delivered_at", "revoked_at", "filled_at"}
+    past |= {"delivered_at", "revoked_at", "filled_at", "used_at"}
     instants = {field.name for kind in RECORDS for field in columns_of(kind) if field.kind == "instant"}
     assert instants - FUTURE == past
     assert instants >= FUTURE

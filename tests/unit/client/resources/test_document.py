@@ -28,6 +28,8 @@ FILTER: dict[str, Any] = {
     "queue": "q",
     "dead": True,
     "tags": ["a", "b"],
+    "any_tags": ["c"],
+    "text": "acme",
     "metadata": {"customer": "acme"},
     "created_from": NOW,
     "created_to": NOW,
@@ -65,7 +67,10 @@ RUNS: Calls = [
     lambda c: c.runs.start_and_wait("g", seconds=1),
     lambda c: c.runs.wait("r", seconds=5),
     lambda c: c.runs.get("r"),
-    lambda c: c.runs.list(page=2, page_size=5, sort="status", **FILTER),
+    lambda c: c.runs.list(page=2, page_size=5, sort="status", brief=True, **FILTER),
+    lambda c: c.runs.histogram(NOW, NOW, periods=3, **FILTER),
+    lambda c: c.runs.trace("r", page=1, page_size=5),
+    lambda c: c.runs.step_states("r", "s"),
     lambda c: list(c.runs.iterate(**FILTER)),
     lambda c: c.runs.steps("r"),
     lambda c: c.runs.state("r"),
@@ -75,6 +80,7 @@ RUNS: Calls = [
     lambda c: c.runs.events("r", after=3, page=2, page_size=5),
     lambda c: next(c.runs.follow("r", after=3), None),
     lambda c: next(c.runs.watch("r"), None),
+    lambda c: next(c.runs.changes()),
     lambda c: c.runs.cancel("r", "why"),
     lambda c: c.runs.cancel("r"),
     lambda c: c.runs.pause("r"),
@@ -100,16 +106,20 @@ INTERRUPTS: Calls = [
 DEFINITIONS: Calls = [
     lambda c: c.definitions.add({**STEPS, "description": "text"}),
     lambda c: c.definitions.get("d"),
+    lambda c: c.definitions.source("d"),
+    lambda c: c.definitions.diagram("d"),
     lambda c: c.definitions.list(page=1, page_size=5),
     lambda c: list(c.definitions.iterate()),
     lambda c: c.graphs.list(),
     lambda c: c.graphs.get("g"),
+    lambda c: c.threads.list(prefix="t", limit=5),
     lambda c: c.threads.state("t", checkpoint_id="c"),
     lambda c: c.threads.history("t", branch="b", limit=5),
     lambda c: c.threads.diff("t", "a", "b"),
     lambda c: c.threads.fork("t", "c", branch="b"),
     lambda c: c.threads.update("t", {"x": 1}, as_node="n", checkpoint_id="c"),
     lambda c: c.costs.summary(NOW, NOW),
+    lambda c: c.costs.by_day(NOW, NOW, "graph"),
 ]
 AUTOMATION: Calls = [
     lambda c: c.webhooks.add("https://e.example/x", events=["e"], description="d"),
@@ -122,6 +132,7 @@ AUTOMATION: Calls = [
     lambda c: c.webhooks.remove("w"),
     lambda c: c.webhooks.deliveries("w", page=1, page_size=5),
     lambda c: c.webhooks.test("w"),
+    lambda c: c.webhooks.send_again("w", "d"),
     lambda c: c.schedules.add("s", "0 9 * * *", graph="g", paused=True, **SCHEDULE),
     lambda c: c.schedules.add("s", "0 9 * * *", definition_id="d"),
     lambda c: c.schedules.get("s"),
@@ -175,7 +186,10 @@ def documented() -> Any:
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the operations, except those of the session: its cookie is for browsers, and clients send their keys."""
     for path, methods in document["paths"].items():
+        if path.endswith("/session"):
+            continue
         for method, operation in methods.items():
             yield method.upper(), path, operation
 
@@ -238,6 +252,7 @@ RECORDS = {
     client_package.Graph: "GraphShown",
     client_package.GraphDescription: "GraphDescriptionShown",
     client_package.Thread: "ThreadShown",
+    client_package.ThreadInList: "ThreadInList",
     client_package.Wait: "WaitShown",
     client_package.Approval: "ApprovalShown",
     client_package.ReceivedEvent: "ReceivedEventShown",
@@ -255,6 +270,18 @@ RECORDS = {
     client_package.Worker: "WorkerShown",
     client_package.Queue: "QueueShown",
     client_package.Health: "Health",
+    client_package.Activity: "ActivityShown",
+    client_package.RunCounts: "RunCounts",
+    client_package.DailyCost: "DailyCost",
+    client_package.Trace: "TraceShown",
+    client_package.TracedStep: "TracedStep",
+    client_package.Attempt: "Attempt",
+    client_package.PastWait: "PastWait",
+    client_package.TracedCall: "TracedCall",
+    client_package.Queued: "Queued",
+    client_package.StepStates: "StepStatesShown",
+    client_package.Source: "SourceShown",
+    client_package.Diagram: "DiagramShown",
 }
 
 

@@ -57,7 +57,7 @@ def test_falsy_inputs_are_kept():
 
 def test_a_filter_is_converted():
     body = FilterBody.model_validate({"status": ["FAILED", "waiting"], "tags": ["a"], "metadata": {"x": "1"}})
-    expected = RunFilter(status=[RunStatus.FAILED, RunStatus.WAITING], tags=["a"], metadata={"x": "1"})
+    expected = RunFilter(status=[RunStatus.FAILED, RunStatus.WAITING], tags=["a"], any_tags=[], metadata={"x": "1"})
     assert body.to_filter() == expected
 
 

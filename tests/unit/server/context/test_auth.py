@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from statewright.service.access import OPERATOR_SCOPES, SCOPES
 
 WORKSPACE_SCOPES = [scope for scope in SCOPES if scope not in OPERATOR_SCOPES]
 """The scopes that the owner of a workspace can give to keys."""
-PUBLIC = {"/health", "/live", "/ready"}
+PUBLIC = {"/health", "/live", "/ready", "/api/v1/session"}
 
 
 def operations(api: Api) -> list[tuple[str, str, dict[str, Any]]]:
@@ -22,7 +23,9 @@ def operations(api: Api) -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def fill_path(path: str) -> str:
-    return path.replace("{id}", "some")
+    """Return a path with ids, and with a wrong parameter for the stream that would not end."""
+    filled = re.sub(r"\{\w+\}", "some", path)
+    return f"{filled}?lastEventId=wrong" if filled.endswith("/workflow-runs/stream") else filled
 
 
 async def status_of(api: Api, method: str, path: str) -> tuple[int, str]:

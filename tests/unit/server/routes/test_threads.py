@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.unit.server.serving import LEAD, PAYMENT, serving
+from tests.unit.server.serving import LEAD, PAYMENT, serving, two_workspaces
 
 
 def test_state_history_and_differences_are_read():
@@ -73,5 +73,22 @@ def test_values_that_a_reducer_refuses_are_answered_with_400():
                 error = await api.post(path, {"values": values}, 400)
                 assert error["code"] == "VALIDATION_ERROR", values
             assert (await api.get(path))["checkpointId"] == before["checkpointId"]
+
+    asyncio.run(run())
+
+
+def test_threads_are_listed_with_their_newest_runs():
+    async def run() -> None:
+        async with two_workspaces() as (api, other):
+            for thread in ("order-1", "order-2", "other"):
+                await api.start(LEAD, threadId=thread)
+            newest = await api.start(LEAD, threadId="order-1")
+            await other.start(LEAD, threadId="order-3")
+            listed = await api.get("/threads?prefix=order-")
+            assert [(thread["threadId"], thread["runCount"]) for thread in listed] == [("order-1", 2), ("order-2", 1)]
+            assert (listed[0]["runId"], listed[0]["graph"]) == (newest["id"], "lead")
+            assert listed[0]["status"] == "completed"
+            assert len(await api.get("/threads?limit=1")) == 1
+            await api.get("/threads?limit=101", 400)
 
     asyncio.run(run())

@@ -98,3 +98,12 @@ WHERE held_by = 'limit of key' AND concurrency_limit IS NULL;
 
 -- format_six
 INSERT OR IGNORE INTO ledger (format) VALUES (6);
+
+-- add_progress
+ALTER TABLE workflow_runs ADD COLUMN progress BLOB;
+
+-- add_sent_by_key
+ALTER TABLE signals ADD COLUMN sent_by_key TEXT;
+
+-- format_seven
+INSERT OR IGNORE INTO ledger (format) VALUES (7);

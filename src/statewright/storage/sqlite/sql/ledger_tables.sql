@@ -6,7 +6,7 @@
 CREATE TABLE IF NOT EXISTS ledger (
     format INTEGER PRIMARY KEY
 );
-INSERT OR IGNORE INTO ledger (format) VALUES (6);
+INSERT OR IGNORE INTO ledger (format) VALUES (7);
 
 CREATE TABLE IF NOT EXISTS workflow_runs (
     number            INTEGER PRIMARY KEY,  -- identifies its events
@@ -44,6 +44,7 @@ CREATE TABLE IF NOT EXISTS workflow_runs (
     failed_at         INTEGER,
     cancelled_at      INTEGER,
     settings          BLOB,
+    progress          BLOB,
     tags              BLOB,
     metadata          BLOB,
     error             BLOB,
@@ -60,6 +61,12 @@ CREATE UNIQUE INDEX IF NOT EXISTS runs_by_idempotency_key ON workflow_runs (work
     WHERE idempotency_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS runs_by_workspace ON workflow_runs (workspace_id, created_at);
 CREATE INDEX IF NOT EXISTS runs_by_status ON workflow_runs (status, workspace_id, created_at);
+CREATE INDEX IF NOT EXISTS runs_completed ON workflow_runs (workspace_id, completed_at)
+    WHERE completed_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS runs_failed ON workflow_runs (workspace_id, failed_at)
+    WHERE failed_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS runs_cancelled ON workflow_runs (workspace_id, cancelled_at)
+    WHERE cancelled_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS runs_by_thread ON workflow_runs (workspace_id, thread_id, status);
 CREATE INDEX IF NOT EXISTS runs_due ON workflow_runs (queue, graph_version, priority, begun, due_at, id)
     WHERE due_at IS NOT NULL AND claim IS NULL AND held_by IS NULL;
@@ -189,6 +196,7 @@ CREATE TABLE IF NOT EXISTS signals (
     type         TEXT NOT NULL,
     interrupt_id TEXT,
     key          TEXT,
+    sent_by_key  TEXT,
     taken        INTEGER NOT NULL,
     created_at   INTEGER NOT NULL,
     payload      BLOB
@@ -359,6 +367,16 @@ CREATE TABLE IF NOT EXISTS api_keys (
     created_at          INTEGER NOT NULL,
     scopes              BLOB
 );
+
+CREATE TABLE IF NOT EXISTS sessions (
+    id           TEXT NOT NULL UNIQUE,
+    key_id       TEXT NOT NULL,
+    workspace_id TEXT NOT NULL,
+    created_at   INTEGER NOT NULL,
+    used_at      INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS sessions_by_key ON sessions (key_id);
+CREATE INDEX IF NOT EXISTS sessions_by_time ON sessions (used_at);
 
 -- The triggers let a run be next again which a claim had held back: see `storage/ledger/claim.py`.
 

@@ -11,6 +11,7 @@ from statewright.futures import resolve
 from statewright.runs import (
     RECORDS,
     Among,
+    Bucket,
     Condition,
     Delete,
     Insert,
@@ -20,6 +21,7 @@ from statewright.runs import (
     RunStatus,
     Update,
     UpdateAll,
+    any_of,
     columns_of,
     where,
 )
@@ -37,6 +39,7 @@ from statewright.testing.conformance.ledger.samples import (
     run,
     write,
 )
+from statewright.text import ascii_lower
 
 
 class QueryTests(LedgerSuite):
@@ -156,6 +159,52 @@ class QueryTests(LedgerSuite):
         assert isinstance(groups[0].key[0], RunStatus)
         assert list(resolve(ledger.groups(Run, [], sums=["last_event"]))) == [((), 6, (10.0,))]
         assert list(resolve(ledger.groups(Run, [], where=where(id="none")))) == []
+
+    def test_records_are_grouped_by_periods(self) -> None:
+        times = (-61.0, -60.0, -0.000001, 0.0, 59.999999, 60.0, 3600.0)
+        runs = [
+            run(f"r{index}", due_at=NOW + timedelta(seconds=seconds), graph="a" if index % 2 else "b", total_cost=1.5)
+            for index, seconds in enumerate(times)
+        ]
+        ledger = self.ledger_of(*runs, run("without a time", due_at=None))
+        groups = resolve(ledger.groups(Run, (), bucket=Bucket("due_at", NOW, 60)))
+        assert [(group.key, group.size) for group in groups] == [
+            ((-2,), 1),
+            ((-1,), 2),
+            ((0,), 2),
+            ((1,), 1),
+            ((60,), 1),
+        ]
+        groups = resolve(
+            ledger.groups(
+                Run, ["graph"], bucket=Bucket("due_at", NOW, 3600), where=where(graph="a"), sums=["total_cost"]
+            )
+        )
+        assert [tuple(group) for group in groups] == [((-1, "a"), 1, (1.5,)), ((0, "a"), 2, (3.0,))]
+
+    def test_texts_can_be_selected_by_a_part(self) -> None:
+        texts = ["", "Abc", "xABcx", "a%c", "a_c", "a\\c", "äbc", "ÄBC", "%"]
+        ledger = self.ledger_of(*(label(str(index), text) for index, text in enumerate(texts)))
+        for part in ("", "abc", "ABC", "%", "_", "\\", "bc", "ä", "nowhere", "a\x00"):
+            expected = [
+                str(index)
+                for index, text in enumerate(texts)
+                if "\x00" not in part and ascii_lower(part) in ascii_lower(text)
+            ]
+            assert ids(ledger, RunLabel, Condition("value", "contains", part)) == expected
+        without = self.ledger_of(run("r1", sequence="a"), run("r2", sequence=None))
+        assert ids(without, Run, Condition("sequence", "contains", "")) == ["r1"]
+
+    def test_records_can_be_selected_by_alternatives(self) -> None:
+        labels = [label("1", "x"), label("2", "y")]
+        labels[0].run_id, labels[1].run_id = "r1", "r2"
+        ledger = self.ledger_of(run("r1", graph="a"), run("r2", graph="a"), run("r3", graph="b"), *labels)
+        labelled = [Condition("id", "in", Among(RunLabel, "run_id", where(value="x")))]
+        assert ids(ledger, Run, any_of(labelled, where(graph="b"))) == ["r1", "r3"]
+        assert ids(ledger, Run, any_of(labelled, where(graph="b")), *where(id="r3")) == ["r3"]
+        assert ids(ledger, Run, any_of([*labelled, *where(graph="b")], [any_of(where(id="r2"))])) == ["r2"]
+        assert ids(ledger, Run, any_of()) == []
+        assert ids(ledger, Run, any_of([])) == ["r1", "r2", "r3"]
 
     def test_none_adds_nothing_to_a_sum(self) -> None:
         ledger = self.ledger_of(run("r1", concurrency_limit=2), run("r2"), run("r3", graph="x"))

@@ -252,8 +252,8 @@ def test_a_file_of_a_saver_can_be_opened_as_a_ledger(tmp_path: Path) -> None:
 def test_tables_of_a_newer_format_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     SqliteLedger(path).close()
-    change_file(path, "INSERT INTO ledger (format) VALUES (7)")
-    with pytest.raises(NewerFormat, match="has format 7, and this version of Statewright reads up to 6"):
+    change_file(path, "INSERT INTO ledger (format) VALUES (8)")
+    with pytest.raises(NewerFormat, match="has format 8, and this version of Statewright reads up to 7"):
         SqliteLedger(path)
 
 
@@ -261,20 +261,22 @@ RECORDED = Path(__file__).parents[4] / "durability" / "recorded" / "ledger_forma
 
 
 def downgrade_to_format_4(path: Path) -> None:
-    """Undo the last migration."""
+    """Undo the last migrations."""
     with closing(sqlite3.connect(path)) as connection:
         for kind, name in connection.execute("SELECT type, name FROM sqlite_schema").fetchall():
             is_new = kind == "trigger" or re.match("runs_(due|held|pending|begun|claimed)", name)
             if is_new:
                 connection.execute(f"DROP {kind} {name}")
         for table, columns in {
-            "workflow_runs": ("graph_version", "held_by", "losses", "priority", "queue"),
+            "workflow_runs": ("graph_version", "held_by", "losses", "priority", "queue", "progress"),
             "workers": ("host", "draining", "queues", "versions"),
+            "signals": ("sent_by_key",),
         }.items():
             for column in columns:
                 connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         connection.execute("ALTER TABLE workflow_runs RENAME COLUMN sequence TO queue")
         connection.execute("DROP TABLE queues")
+        connection.execute("DROP TABLE sessions")
         for name in ("runs_by_queue", "runs_due", "runs_at_work", "runs_at_work_by_key"):
             connection.execute(f"CREATE INDEX {name} ON workflow_runs (workspace_id, claim)")
         connection.execute("UPDATE ledger SET format = 4")

@@ -42,8 +42,19 @@ SHOWN |= {
     "parent_id",
     "current_step",
 }
-SHOWN |= {"claim", "worker_id", "webhook_id", "last_run_id", "status", "decision", "decided_by_key", "content_key"}
+SHOWN |= {
+    "claim",
+    "worker_id",
+    "webhook_id",
+    "last_run_id",
+    "status",
+    "decision",
+    "decided_by_key",
+    "content_key",
+    "key_id",
+}
 SHOWN |= {"day", "cron", "timezone", "overlap", "catch_up", "digest", "prefix", "place", "process_started", "events"}
+SHOWN |= {"key_id", "sent_by_key"}
 """Columns that stay readable in an encrypted database: names, ids and choices. The guide lists them."""
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -85,7 +96,7 @@ def test_unique_fields_are_unique_in_the_table(connection: Any, kind: type[Recor
 
 def test_creating_the_tables_again_changes_nothing(connection: Any) -> None:
     run_script(connection, "ledger_tables")
-    assert connection.execute("SELECT * FROM ledger").fetchall() == [(6,)]
+    assert connection.execute("SELECT * FROM ledger").fetchall() == [(7,)]
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     assert tables == {"ledger", "run_events", "run_inputs", *(kind.TABLE for kind in RECORDS)}
 
