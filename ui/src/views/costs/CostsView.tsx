@@ -1,0 +1,3 @@
+export function CostsView() {
+  return null;
+}

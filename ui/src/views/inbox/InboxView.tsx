@@ -1,0 +1,3 @@
+export function InboxView() {
+  return null;
+}

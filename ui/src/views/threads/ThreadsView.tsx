@@ -1,0 +1,3 @@
+export function ThreadsView() {
+  return null;
+}

@@ -1,0 +1,3 @@
+export function WorkersView() {
+  return null;
+}
