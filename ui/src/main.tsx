@@ -7,8 +7,10 @@ import { Frame } from "./frame/Frame";
 import { startKeys } from "./keys";
 import { Bones } from "./parts/controls";
 import { Problem } from "./parts/Problem";
+import { ApiError } from "./api/errors";
 import { address, page, startRouter } from "./router";
 import { startClock } from "./state/clock";
+import { isOffline } from "./state/connection";
 import { session, startSession } from "./state/session";
 import { startTheme } from "./state/theme";
 import { texts } from "./texts";
@@ -58,7 +60,7 @@ function View() {
 
 function Page() {
   if (page.value === "sign-in") return <View />;
-  if (!session.value) return null;
+  if (!session.value) return isOffline.value ? <Problem error={new ApiError(0, "UNREACHABLE", texts.errors.unreachable)} /> : null;
   return (
     <Frame>
       <View />

@@ -31,12 +31,17 @@ export async function startSession(): Promise<void> {
     const here = location.pathname + location.search;
     open(hrefOf(["sign-in"], { to: here === "/ui/" ? null : here }));
   });
-  try {
-    const found = await api.session();
-    if (found.authenticated) session.value = found;
-    else if (address.peek().path[0] !== "sign-in") open(hrefOf(["sign-in"], { to: location.pathname + location.search }));
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) session.value = OPEN;
+  for (;;) {
+    try {
+      const found = await api.session();
+      if (found.authenticated) session.value = found;
+      else if (address.peek().path[0] !== "sign-in") open(hrefOf(["sign-in"], { to: location.pathname + location.search }));
+      return;
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) session.value = OPEN;
+      if (!(error instanceof ApiError) || !error.isPassing) return;
+      await new Promise((resolve) => setTimeout(resolve, 2000)); // the server is starting, or was stopped
+    }
   }
 }
 

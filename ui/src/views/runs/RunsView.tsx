@@ -40,12 +40,15 @@ export function RunsView() {
   const scroller = useRef<HTMLDivElement>(null);
   const table = useRef<HTMLTableElement>(null);
 
+  const loadBuckets = async (): Promise<void> => {
+    buckets.value = readBuckets(await api.histogram(toApiQuery(filter, Date.now()), list.signal));
+  };
   useEffect(() => {
     chosen.value = new Set();
     here.value = -1;
     const isBusy = (): boolean => list.known.some((run) => run.status === "running" || run.status === "pending");
     void repeat(() => list.refresh(shown.peek()), () => (isBusy() ? 2 : 5), list.signal);
-    void repeat(async () => (buckets.value = readBuckets(await api.histogram(toApiQuery(filter, Date.now()), list.signal))), () => 30, list.signal);
+    void repeat(() => loadBuckets(), () => 30, list.signal);
   }, [list]);
   useEffect(() => {
     if (may("definitions:read")) void api.graphs().then((found) => (graphs.value = found), () => undefined);

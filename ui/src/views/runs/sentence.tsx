@@ -96,5 +96,5 @@ function summary(run: Run): string {
   const short = Object.entries(output)
     .filter(([name, value]) => (typeof value === "string" ? value.length > 0 && value.length < 80 : typeof value === "number") && known[name] === undefined)
     .slice(0, 3);
-  return short.length ? short.map(([name, value]) => `${name} ${formatValue(value, 60)}`).join(" · ") : formatValue(output, 90);
+  return short.length ? short.map(([name, value]) => (typeof value === "number" ? `${name} ${value}` : formatValue(value, 60))).join(" · ") : formatValue(output, 90);
 }

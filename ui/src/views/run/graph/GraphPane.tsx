@@ -129,6 +129,14 @@ function Drawing({ layout, views, scene, scale, chosenNode, frames, onChoose, on
       {layout.edges.map((route, index) => (
         <Edge key={index} route={route} scene={scene} />
       ))}
+      {layout.edges.map(
+        ({ edge, label }, index) =>
+          label && (
+            <text key={index} class="elabel" x={label.at[0]} y={label.at[1]} text-anchor={label.anchor}>
+              {edge.label}
+            </text>
+          ),
+      )}
       {layout.bars.map((bar) => (
         <path key={bar.target} class={`joinbar${scene.byNode.has(bar.target) ? " taken" : ""}`} d={`M${bar.x - bar.width / 2} ${bar.y}h${bar.width}`} />
       ))}
@@ -141,7 +149,7 @@ function Drawing({ layout, views, scene, scale, chosenNode, frames, onChoose, on
 }
 
 function Edge({ route, scene }: { route: Routed; scene: RunScene }) {
-  const { edge, points, hasTip, label } = route;
+  const { edge, points, hasTip } = route;
   const isTip = edge.kind === "join" && edge.source === edge.target;
   const taken = isTip ? scene.joinTaken(edge.target) : timesTaken(edge, scene.byNode, scene.hasBegun, scene.hasEnded);
   const look = lookOf(edge, taken);
@@ -149,11 +157,6 @@ function Edge({ route, scene }: { route: Routed; scene: RunScene }) {
     <>
       <path class={`edge ${look}`} d={toPath(points)} />
       {hasTip && <path class={`edge ${look === "maybe" ? "maybe-tip" : look}`} d={toTip(points)} />}
-      {label && (
-        <text class="elabel" x={label.at[0]} y={label.at[1]} text-anchor={label.anchor}>
-          {edge.label}
-        </text>
-      )}
     </>
   );
 }

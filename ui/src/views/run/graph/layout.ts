@@ -234,7 +234,13 @@ class Lanes {
     const start: Point[] = leaves ? [leaves] : [[source.x + source.width - 14, source.y + source.height], [source.x + source.width - 14, bottom]];
     const end: Point[] = enters ? [enters] : [[target.x + target.width - 14, top], [target.x + target.width - 14, target.y]];
     const points: Point[] = [...start, [x, bottom], [x, top], ...end];
-    return { edge, points: simplify(points), hasTip: true, isBack: true, label: edge.label ? { at: [x + 8, (top + bottom) / 2 + 4], anchor: "start" } : null };
+    return { edge, points: simplify(points), hasTip: true, isBack: true, label: edge.label ? { at: [x + 8, this.labelHeight(top, bottom)], anchor: "start" } : null };
+  }
+
+  /** Labels of lanes beside each other stand at different heights. */
+  private labelHeight(top: number, bottom: number): number {
+    const share = [0.5, 0.75, 0.25][(this.taken.length - 1) % 3] ?? 0.5;
+    return top + (bottom - top) * share + 4;
   }
 
   private routeSelf(edge: EdgeIn, node: Placed): Routed {

@@ -148,7 +148,7 @@ function Row({ row, span, ticks, nowAt, isChosen, onChoose }: RowProps) {
           <BarShape key={index} bar={bar} span={span} isNested={row.level > 0} />
         ))}
         {row.text && (
-          <text class="w-text" x={`${place(row.text.at, span)}%`} y="18" dx="6">
+          <text class="w-text" x={`${place(row.text.at, span)}%`} y={place(row.text.at, span) > 82 ? 8 : 18} dx={place(row.text.at, span) > 82 ? -6 : 6} text-anchor={place(row.text.at, span) > 82 ? "end" : "start"}>
             {row.text.words}
           </text>
         )}
