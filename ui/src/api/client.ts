@@ -85,11 +85,13 @@ export const api = {
   signOut: () => send("DELETE", "/session"),
 
   runs: (query: URLSearchParams, signal?: AbortSignal) => getPage<T.Run>("/workflow-runs", query, signal),
-  histogram: (query: URLSearchParams, signal?: AbortSignal) => get<Json>("/workflow-runs/histogram", query, signal),
+  histogram: (query: URLSearchParams, signal?: AbortSignal) => get<T.RunCounts[]>("/workflow-runs/histogram", query, signal),
   run: (id: string, signal?: AbortSignal) => get<T.Run & { stepRuns: T.Step[] }>(at("workflow-runs", id), {}, signal),
   events: (id: string, after: number, pageSize: number, signal?: AbortSignal) =>
     getPage<T.RunEvent>(`${at("workflow-runs", id)}/events`, { after, pageSize }, signal),
   logs: (id: string, step?: string, signal?: AbortSignal) => get<T.Log[]>(`${at("workflow-runs", id)}/logs`, { step }, signal),
+  states: (id: string, step: string, signal?: AbortSignal) => get<T.StepStates>(`${at("workflow-runs", id)}/steps${at(step)}/state`, {}, signal),
+  trace: (id: string, signal?: AbortSignal) => get<T.Trace>(`${at("workflow-runs", id)}/trace`, { pageSize: 1 }, signal),
   cost: (id: string, signal?: AbortSignal) => get<T.Cost>(`${at("workflow-runs", id)}/cost`, {}, signal),
   start: (request: StartRequest) => post<T.Run>("/workflow-runs", request),
   changeAll: (verb: "cancel" | "retry", filter: Record<string, unknown>) => post<{ runIds: string[] }>(`/workflow-runs/${verb}`, filter),
@@ -107,7 +109,8 @@ export const api = {
 
   graphs: (signal?: AbortSignal) => get<T.Graph[]>("/graphs", {}, signal),
   graph: (name: string, signal?: AbortSignal) => get<T.GraphDescription>(at("graphs", name), {}, signal),
-  definition: (id: string, signal?: AbortSignal) => get<T.Definition>(at("workflow-definitions", id), {}, signal),
+  diagram: (id: string, signal?: AbortSignal) => get<T.Diagram>(`${at("workflow-definitions", id)}/diagram`, {}, signal),
+  source: (id: string, signal?: AbortSignal) => get<T.Source>(`${at("workflow-definitions", id)}/source`, {}, signal),
 
   threadState: (id: string, checkpointId?: string, signal?: AbortSignal) =>
     get<T.Checkpoint>(`${at("threads", id)}/state`, { checkpointId }, signal),
@@ -120,12 +123,12 @@ export const api = {
   triggers: (signal?: AbortSignal) => getPage<T.Trigger>("/triggers", { pageSize: 100 }, signal),
   webhooks: (signal?: AbortSignal) => getPage<T.Webhook>("/webhooks", { pageSize: 100 }, signal),
   deliveries: (id: string, signal?: AbortSignal) => getPage<T.Delivery>(`${at("webhooks", id)}/deliveries`, { pageSize: 100 }, signal),
-  redeliver: (webhook: string, id: string) => send("POST", `${at("webhooks", webhook)}/deliveries${at(id)}/redeliver`),
+  sendAgain: (webhook: string, id: string) => send("POST", `${at("webhooks", webhook)}/deliveries${at(id)}/send-again`),
   pauseSchedule: (id: string, paused: boolean) => send("POST", `${at("schedules", id)}/${paused ? "pause" : "resume"}`),
-  runSchedule: (id: string) => send("POST", `${at("schedules", id)}/run`),
 
   workers: (signal?: AbortSignal) => get<T.Worker[]>("/workers", {}, signal),
   queues: (signal?: AbortSignal) => get<T.Queue[]>("/queues", {}, signal),
   drain: (id: string) => send("POST", `${at("workers", id)}/drain`),
+  costsByDay: (query: Query, signal?: AbortSignal) => get<T.DailyCost[]>("/cost/by-day", query, signal),
   costs: (query: Query, signal?: AbortSignal) => get<T.CostSummary>("/cost/summary", query, signal),
 };

@@ -1,62 +1,60 @@
-/* The stream of a run's events, which outlives restarts of the server.
+/* Streams of server-sent events, which outlive restarts of the server.
 
-   It is read with `fetch` rather than `EventSource`: the reader then knows why a stream ended (the run has ended, the server
-   stopped, the key was revoked), and sets Last-Event-ID itself, so that it can begin after the events that were read by
-   pages. Numbers of events have no gaps, so an event is taken if its number is the next one, dropped if it was seen before,
-   and a gap makes the reader begin again after the last one it has. */
+   They are read with `fetch` rather than `EventSource`: the reader then knows why a stream ended (the run has ended, the
+   server stopped, the key was revoked), and sets Last-Event-ID itself, so that it can begin after what was read before.
+   Events of a run are numbered without gaps: an event is taken if its number is the next one, dropped if it was seen before,
+   and a gap makes the reader begin again after the last one it has. So nothing is lost, and nothing is taken twice. */
 
 import { noteReached, noteUnreachable } from "../state/connection";
 import { ROOT } from "./client";
-import { SseParser } from "./sse";
-import type { LiveEvent, RunEvent } from "./types";
-
-export interface StreamOptions {
-  after: number;
-  live?: boolean;
-  onEvents: (events: RunEvent[]) => void;
-  onLive?: (event: LiveEvent) => void;
-  /** Returns true if the run has ended, so that a stream that ends is complete. */
-  hasEnded: () => boolean;
-  /** The server refuses the stream: the status of its response. */
-  onRefused?: (status: number) => void;
-  signal: AbortSignal;
-}
+import { type ServerEvent, SseParser } from "./sse";
+import type { LiveEvent, Run, RunEvent } from "./types";
 
 const LONGEST_PAUSE = 8_000;
 const SILENCE = 40_000; // the server sends a comment every 15 s
+type Outcome = "end" | "lost" | "stop";
 
-export async function followRun(runId: string, options: StreamOptions): Promise<void> {
-  let last = options.after;
+interface Reading {
+  path: string;
+  /** Called with the events of one piece of the stream. Returns the id to continue after, or null if an event is missing. */
+  take: (events: ServerEvent[]) => string | null;
+  /** Returns true if a stream that has ended is complete. */
+  isComplete: () => boolean;
+  onRefused?: ((status: number) => void) | undefined;
+  signal: AbortSignal;
+}
+
+async function follow(lastId: string, reading: Reading): Promise<void> {
+  let last = lastId;
   let failures = 0;
-  while (!options.signal.aborted) {
-    const outcome = await readOnce(runId, last, options, (number) => {
+  while (!reading.signal.aborted) {
+    const outcome = await readOnce(last, reading, (id) => {
       failures = 0;
-      last = number;
+      last = id;
     });
-    if (outcome === "stop" || (outcome === "end" && options.hasEnded())) return;
+    if (outcome === "stop" || (outcome === "end" && reading.isComplete())) return;
     if (outcome === "lost") {
       noteUnreachable();
       failures += 1;
     }
-    await pause(Math.min(250 * 2 ** failures, LONGEST_PAUSE), options.signal);
+    await pause(Math.min(250 * 2 ** failures, LONGEST_PAUSE), reading.signal);
   }
 }
 
-async function readOnce(runId: string, after: number, options: StreamOptions, seen: (number: number) => void): Promise<"end" | "lost" | "stop"> {
+async function readOnce(lastId: string, reading: Reading, seen: (id: string) => void): Promise<Outcome> {
   const controller = new AbortController();
   const stop = (): void => controller.abort();
-  options.signal.addEventListener("abort", stop);
+  reading.signal.addEventListener("abort", stop);
   let alarm = setTimeout(stop, SILENCE);
-  let last = after;
   try {
-    const response = await fetch(`${ROOT}/workflow-runs/${encodeURIComponent(runId)}/stream${options.live ? "?live=true" : ""}`, {
-      headers: { accept: "text/event-stream", "last-event-id": String(after) },
+    const response = await fetch(ROOT + reading.path, {
+      headers: { accept: "text/event-stream", ...(lastId ? { "last-event-id": lastId } : {}) },
       credentials: "same-origin",
       signal: controller.signal,
     });
     if (response.status >= 500 || response.status === 429) return "lost";
     if (!response.ok || !response.body) {
-      options.onRefused?.(response.status);
+      reading.onRefused?.(response.status);
       return "stop";
     }
     noteReached();
@@ -67,31 +65,64 @@ async function readOnce(runId: string, after: number, options: StreamOptions, se
       if (done) return "end";
       clearTimeout(alarm);
       alarm = setTimeout(stop, SILENCE);
-      noteReached();
-      const fresh: RunEvent[] = [];
-      for (const item of parser.push(value)) {
-        if (item.id === null) {
-          options.onLive?.(JSON.parse(item.data) as LiveEvent);
-          continue;
-        }
-        const event = JSON.parse(item.data) as RunEvent;
-        if (event.seq <= last) continue;
-        if (event.seq > last + 1) return "lost"; // a gap: begin again after the last event
-        last = event.seq;
-        fresh.push(event);
-      }
-      if (fresh.length) {
-        seen(last);
-        options.onEvents(fresh);
-      }
+      const events = parser.push(value);
+      if (!events.length) continue;
+      const last = reading.take(events);
+      if (last === null) return "lost";
+      seen(last);
     }
   } catch {
-    return options.signal.aborted ? "stop" : "lost";
+    return reading.signal.aborted ? "stop" : "lost";
   } finally {
     clearTimeout(alarm);
-    options.signal.removeEventListener("abort", stop);
+    reading.signal.removeEventListener("abort", stop);
     controller.abort();
   }
+}
+
+export interface RunStreamOptions {
+  after: number;
+  onEvents: (events: RunEvent[]) => void;
+  onLive: (event: LiveEvent) => void;
+  hasEnded: () => boolean;
+  onRefused: (status: number) => void;
+  signal: AbortSignal;
+}
+
+/** Follow the events of one run, also those that are not stored, until it has ended. */
+export function followRun(runId: string, options: RunStreamOptions): Promise<void> {
+  let last = options.after;
+  const take = (events: ServerEvent[]): string | null => {
+    const fresh: RunEvent[] = [];
+    for (const item of events) {
+      if (item.id === null) {
+        options.onLive(JSON.parse(item.data) as LiveEvent);
+        continue;
+      }
+      const event = JSON.parse(item.data) as RunEvent;
+      if (event.seq <= last) continue;
+      if (event.seq > last + 1) return null;
+      last = event.seq;
+      fresh.push(event);
+    }
+    if (fresh.length) options.onEvents(fresh);
+    return String(last);
+  };
+  const path = `/workflow-runs/${encodeURIComponent(runId)}/stream?live=true`;
+  return follow(String(last), { path, take, isComplete: options.hasEnded, onRefused: options.onRefused, signal: options.signal });
+}
+
+/** Follow the changes of all runs; `onReset` says that too much was missed, so that lists have to be read again. */
+export function followRuns(onRuns: (runs: Run[]) => void, onReset: () => void, signal: AbortSignal): Promise<void> {
+  let last = "";
+  const take = (events: ServerEvent[]): string => {
+    if (events.some((event) => event.event === "reset")) onReset();
+    const runs = events.filter((event) => event.event === "run").map((event) => JSON.parse(event.data) as Run);
+    if (runs.length) onRuns(runs);
+    last = events.findLast((event) => event.id !== null)?.id ?? last;
+    return last;
+  };
+  return follow("", { path: "/workflow-runs/stream", take, isComplete: () => false, signal });
 }
 
 function pause(milliseconds: number, signal: AbortSignal): Promise<void> {

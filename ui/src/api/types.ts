@@ -13,19 +13,18 @@ export interface RunError {
   traceback?: string;
 }
 
-/** What a run is doing, in more words than `currentStepName`. */
-export interface RunProgress {
-  step?: string | null;
-  prompt?: string | null;
-  kind?: string | null;
-  attempt?: number | null;
-  maxAttempts?: number | null;
-  done?: number | null;
-  total?: number | null;
-  running?: number | null;
-  failed?: number | null;
-  retryAt?: string | null;
-  text?: string | null;
+/** What a run is doing, in a sentence, with what the sentence is made of. */
+export interface Activity {
+  kind: "queued" | "scheduled" | "working" | "retrying" | "question" | "approval" | "event" | "timer" | "child" | "waiting" | "paused" | "completed" | "failed" | "cancelled";
+  text: string;
+  step: string | null;
+  done: number | null;
+  total: number | null;
+  attempt: number | null;
+  maxAttempts: number | null;
+  at: string | null;
+  waitId: string | null;
+  waitCount: number;
 }
 
 export interface Run {
@@ -36,7 +35,7 @@ export interface Run {
   threadId: string;
   status: RunStatus;
   currentStepName: string | null;
-  progress?: RunProgress | null;
+  activity?: Activity | null;
   input: Json;
   output: Json;
   error: RunError | null;
@@ -173,8 +172,21 @@ export interface CostSummary {
   end: string | null;
   total: CostTotal;
   byModel: (CostTotal & { model: string })[];
-  byGraph?: (CostTotal & { graph: string })[];
-  byDay?: (CostTotal & { day: string })[];
+}
+
+export interface DailyCost {
+  day: string;
+  name: string;
+  count: number;
+  costUsd: number;
+  inputTokens: number | null;
+  outputTokens: number | null;
+}
+
+export interface RunCounts {
+  start: string;
+  total: number;
+  byStatus: Partial<Record<RunStatus, number>>;
 }
 
 export interface Graph {
@@ -204,18 +216,35 @@ export interface GraphDescription extends Graph {
   inputSchema: JsonMap | null;
   outputSchema: JsonMap | null;
   stateSchema: JsonMap | null;
-  /** The drawings of the subgraphs by the id of their node, if the server sends them. */
-  subgraphs?: Record<string, { nodes: DrawnNode[]; edges: DrawnEdge[] }>;
 }
 
-export interface Definition {
-  id: string;
-  name: string;
-  version: string;
-  kind: string;
-  description: string;
-  definition?: Json;
-  createdAt: string;
+/** A drawing with the nodes of subgraphs in place of them; their ids begin with the id of their box and a colon. */
+export interface Diagram {
+  nodes: DrawnNode[];
+  edges: DrawnEdge[];
+}
+
+export interface Source {
+  language: "yaml" | "json" | "python";
+  text: string;
+  file: string | null;
+  lines: Record<string, number>;
+}
+
+/** The state before and after the superstep of a step. */
+export interface StepStates {
+  stepRunId: string;
+  superstep: number;
+  before: JsonMap | null;
+  after: JsonMap | null;
+  beforeCheckpointId: string | null;
+  afterCheckpointId: string | null;
+}
+
+export interface Trace {
+  queued: { startedAt: string; endedAt: string | null }[];
+  totalSteps: number;
+  lastEvent: number;
 }
 
 export interface CheckpointTask {
@@ -315,10 +344,10 @@ export interface Queue {
 
 export interface Session {
   authenticated: boolean;
-  auth?: string;
+  keyRequired: boolean;
   scopes: string[];
-  workspace?: Json;
-  keyName?: string | null;
+  workspace: string | null;
+  keyName: string | null;
 }
 
 export interface Meta {

@@ -9,6 +9,7 @@ import { Glyph } from "../parts/glyphs";
 import { Icon, type IconName, Mark, Patterns } from "../parts/icons";
 import { hrefOf, open, page } from "../router";
 import { isOffline, staleFor } from "../state/connection";
+import { startFeed } from "../state/feed";
 import { may, session, signOut, workspaceName } from "../state/session";
 import { switchTheme, theme } from "../state/theme";
 import { close, hold, toast } from "../state/toast";
@@ -36,10 +37,11 @@ const PLACES: Place[] = [
   { key: "costs", label: texts.nav.costs, icon: "cost", scope: "runs:read" },
 ];
 
-/** Load the open waits while somebody is signed in. */
-function useWaits(): void {
+/** Follow the workspace, and its open waits, while somebody is signed in. */
+function useWorkspace(): void {
   useEffect(() => {
     const controller = new AbortController();
+    startFeed(controller.signal);
     startWaits(controller.signal);
     return () => controller.abort();
   }, []);
@@ -49,7 +51,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
   const isFinding = useSignal(false);
   const isHelping = useSignal(false);
   const isMore = useSignal(false);
-  useWaits();
+  useWorkspace();
   const questions = answerable.value.length;
   const go = (key: string) => () => open(hrefOf([key]));
   useKeys({
@@ -150,7 +152,7 @@ function Connection() {
 function Workspace() {
   const name = workspaceName();
   if (!name) return null;
-  if (session.value?.auth === "none") return <span class="workspace only-wide">{name}</span>;
+  if (!session.value?.keyRequired) return <span class="workspace only-wide">{name}</span>;
   return (
     <Button look="bare only-wide" label={texts.signIn.out} onClick={() => void signOut()}>
       {name}

@@ -6,22 +6,14 @@ import { ApiError } from "../api/errors";
 import type { Session } from "../api/types";
 import { address, hrefOf, open } from "../router";
 
-/** A server that has no session yet lets everybody do everything: an address on loopback without keys. */
-const OPEN: Session = { authenticated: true, auth: "none", scopes: ["admin", "workers:read", "workers:manage"], workspace: "default" };
-
 export const session = signal<Session | null>(null);
 
 export function may(scope: string): boolean {
-  const scopes = session.value?.scopes ?? [];
-  const isShared = scope.startsWith("workers:") || scope === "metrics:read"; // these belong to no workspace
-  return scopes.includes(scope) || (!isShared && scopes.includes("admin"));
+  return session.value?.scopes.includes(scope) ?? false; // with those that `admin` includes
 }
 
 export function workspaceName(): string {
-  const workspace = session.value?.workspace;
-  if (typeof workspace === "string") return workspace;
-  if (workspace && typeof workspace === "object" && !Array.isArray(workspace)) return String(workspace.slug ?? workspace.name ?? workspace.id ?? "");
-  return "";
+  return session.value?.workspace ?? "";
 }
 
 export async function startSession(): Promise<void> {
@@ -38,7 +30,6 @@ export async function startSession(): Promise<void> {
       else if (address.peek().path[0] !== "sign-in") open(hrefOf(["sign-in"], { to: location.pathname + location.search }));
       return;
     } catch (error) {
-      if (error instanceof ApiError && error.status === 404) session.value = OPEN;
       if (!(error instanceof ApiError) || !error.isPassing) return;
       await new Promise((resolve) => setTimeout(resolve, 2000)); // the server is starting, or was stopped
     }

@@ -2,8 +2,9 @@
 
 import { computed, signal } from "@preact/signals";
 import { api } from "../api/client";
-import type { Json, Wait } from "../api/types";
+import type { Json, Run, Wait } from "../api/types";
 import { repeat } from "./clock";
+import { hear } from "./feed";
 
 export const waits = signal<Wait[] | null>(null);
 export const waitTotal = signal(0);
@@ -31,8 +32,16 @@ export async function loadWaits(signal?: AbortSignal): Promise<void> {
 }
 let lastText = "";
 
+/** Keep the waits up to date: they change when runs begin or cease to wait. */
 export function startWaits(signal: AbortSignal): void {
-  void repeat(() => loadWaits(signal), () => 5, signal);
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const soon = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => void loadWaits(signal).catch(() => undefined), 150);
+  };
+  const isWaiting = (run: Run): boolean => run.status === "waiting" || (run.activity?.waitCount ?? 0) > 0;
+  hear({ onRuns: (runs) => runs.some((run) => isWaiting(run) || waitsByRun.peek().has(run.id)) && soon(), onReset: soon }, signal);
+  void repeat(() => loadWaits(signal), () => 60, signal);
 }
 
 /** The sentence of a question. */

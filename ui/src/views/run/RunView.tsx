@@ -14,7 +14,7 @@ import { Header } from "./Header";
 import { Inspector } from "./inspector/Inspector";
 import { LogLines } from "./inspector/LogLines";
 import { ValueView } from "./inspector/ValueView";
-import { mainVisit } from "./model";
+import { mainVisit, readPauses } from "./model";
 import { Rail } from "./graph/Rail";
 import { RunScene } from "./scene";
 import { RunStore } from "./store";
@@ -38,7 +38,9 @@ export function RunView() {
   const [visits, waits, calls, events, graph] = [store.visits.value, store.waits.value, store.calls.value, store.events.value, store.graph.value];
   const tools = useMemo(() => events.filter((event) => event.eventType === "TOOL_CALLED"), [events]);
   const names = useMemo(() => new Map(store.steps.value.map((step) => [step.id, step.stepName])), [store.steps.value]);
-  const scene = useMemo(() => run && new RunScene(run, graph, visits, waits, calls, tools), [run, graph, visits, waits, calls, tools]);
+  const [diagram, queued] = [store.diagram.value, store.queued.value];
+  const pauses = useMemo(() => readPauses(events), [events]);
+  const scene = useMemo(() => run && new RunScene(run, graph, diagram, visits, waits, calls, tools, queued, pauses), [run, graph, diagram, visits, waits, calls, tools, queued, pauses]);
   useEffect(() => {
     if (view === "logs" && !store.logs.value) void store.loadLogs();
   }, [view, store]);

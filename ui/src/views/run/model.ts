@@ -39,6 +39,8 @@ export interface Counts {
   retrying: number;
   failed: number;
   waiting: number;
+  /** Stopped because another task has failed, or the run was cancelled. */
+  stopped: number;
   due: number;
 }
 
@@ -85,6 +87,27 @@ function endAttempt(attempts: Attempt[], at: number, error: RunError | null, num
   last.error = error;
 }
 
+/** A time in which a step waited for somebody, for something or for a time. */
+export interface Pause {
+  from: number;
+  to: number | null;
+}
+
+/** Return the times in which steps waited, by their id. */
+export function readPauses(events: RunEvent[]): Map<string, Pause[]> {
+  const byStep = new Map<string, Pause[]>();
+  for (const event of events) {
+    if (!event.stepRunId) continue;
+    const at = Date.parse(event.createdAt);
+    const pauses = byStep.get(event.stepRunId) ?? [];
+    const open = pauses.find((pause) => pause.to === null);
+    if (event.eventType === "STEP_WAITING") {
+      if (!open) byStep.set(event.stepRunId, [...pauses, { from: at, to: null }]);
+    } else if (open && /SIGNAL_RECEIVED|TIMER_FIRED|STEP_COMPLETED|STEP_FAILED/.test(event.eventType)) open.to = at;
+  }
+  return byStep;
+}
+
 /** Return the visits of a run in the order in which they began. */
 export function readVisits(steps: Step[], attempts: Map<string, Attempt[]>, waits: Wait[], now: number): Visit[] {
   const kindOf = new Map(waits.map((wait) => [wait.stepRunId, wait.kind]));
@@ -112,7 +135,7 @@ export function readVisits(steps: Step[], attempts: Map<string, Attempt[]>, wait
   return [...visits.values()].sort((a, b) => a.superstep - b.superstep || a.startedAt - b.startedAt);
 }
 
-const NONE: Counts = { done: 0, running: 0, retrying: 0, failed: 0, waiting: 0, due: 0 };
+const NONE: Counts = { done: 0, running: 0, retrying: 0, failed: 0, waiting: 0, stopped: 0, due: 0 };
 
 function statusOf(step: Step, attempts: Attempt[], wait: Wait["kind"] | undefined, now: number): Status {
   switch (step.status) {
@@ -120,6 +143,8 @@ function statusOf(step: Step, attempts: Attempt[], wait: Wait["kind"] | undefine
       const last = attempts[attempts.length - 1];
       return last?.endedAt && last.error && (last.nextAt ?? 0) > now ? "retrying" : "running";
     }
+    case "failed":
+      return step.error?.code === "STOPPED" ? "cancelled" : "failed";
     case "waiting":
       return wait === "timer" || wait === "event" ? "timer" : "waiting";
     default:
@@ -133,7 +158,8 @@ function count(tasks: Task[]): Counts {
     if (status === "completed" || status === "skipped") counts.done += 1;
     else if (status === "running") counts.running += 1;
     else if (status === "retrying") counts.retrying += 1;
-    else if (status === "failed" || status === "cancelled") counts.failed += 1;
+    else if (status === "failed") counts.failed += 1;
+    else if (status === "cancelled") counts.stopped += 1;
     else if (status === "waiting" || status === "timer") counts.waiting += 1;
     else counts.due += 1;
   }
@@ -148,6 +174,7 @@ function together({ tasks, counts }: Visit): Status {
   if (counts.waiting) return tasks.find((task) => task.status === "waiting" || task.status === "timer")?.status ?? "waiting";
   if (counts.running) return "running";
   if (counts.retrying) return "retrying";
+  if (counts.stopped) return "cancelled";
   if (counts.due) return "pending";
   return tasks.every((task) => task.status === "skipped") ? "skipped" : "completed";
 }

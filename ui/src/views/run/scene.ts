@@ -1,10 +1,11 @@
 /* What the panes of a run show in common: the visits by the node that is drawn, their costs, and what was chosen. */
 
-import type { DrawnEdge, DrawnNode, GraphDescription, ModelCall, Run, RunEvent, Wait } from "../../api/types";
+import type { Diagram, DrawnEdge, DrawnNode, GraphDescription, ModelCall, Run, RunEvent, Trace, Wait } from "../../api/types";
 import { findBackEdges } from "./graph/order";
 import { type NodeView, viewNode } from "./graph/nodes";
+import { innerOf } from "./graph/subgraphs";
 import { now } from "../../state/clock";
-import { drawnIds, type Visit } from "./model";
+import { drawnIds, type Pause, type Visit } from "./model";
 
 export class RunScene {
   readonly byNode: Map<string, Visit[]>;
@@ -14,10 +15,13 @@ export class RunScene {
   constructor(
     readonly run: Run,
     readonly graph: GraphDescription | null,
+    readonly diagram: Diagram | null,
     readonly visits: Visit[],
     readonly waits: Wait[],
     readonly calls: ModelCall[],
     readonly toolEvents: RunEvent[],
+    readonly queued: Trace["queued"],
+    readonly pauses: Map<string, Pause[]>,
   ) {
     const nodes = graph?.nodes ?? [];
     const edges = graph?.edges ?? [];
@@ -67,7 +71,8 @@ export class RunScene {
         cost: (visit) => this.costOf(visit),
         joins: edges.filter((edge) => edge.kind === "join" && edge.target === node.id).length,
         now: this.now,
-        canOpen: Boolean(this.graph?.subgraphs?.[node.id]),
+        canOpen: Boolean(this.diagram && innerOf(this.diagram, node.id)),
+        isInner: node.id.includes("/"),
       }),
     );
   }

@@ -7,23 +7,25 @@ import { batch, computed, type ReadonlySignal, signal } from "@preact/signals";
 import { api } from "../../api/client";
 import { ApiError, isAbort } from "../../api/errors";
 import { followRun } from "../../api/stream";
-import type { Checkpoint, Definition, GraphDescription, JsonMap, LiveEvent, Log, ModelCall, Run, RunEvent, Step, Wait } from "../../api/types";
+import type { Diagram, GraphDescription, JsonMap, LiveEvent, Log, ModelCall, Run, RunEvent, Source, Step, StepStates, Trace, Wait } from "../../api/types";
 import { now } from "../../state/clock";
 import { loadWaits, waits } from "../../state/waits";
 import { type Attempt, readAttempts, readVisits, type Visit } from "./model";
 
 const ENDED = ["completed", "failed", "cancelled"];
-const MOST_CHECKPOINTS = 1000;
 
 export class RunStore {
   readonly run = signal<Run | null>(null);
   readonly steps = signal<Step[]>([]);
   readonly events = signal<RunEvent[]>([]);
   readonly graph = signal<GraphDescription | null>(null);
-  readonly history = signal<Checkpoint[] | null>(null);
+  readonly diagram = signal<Diagram | null>(null);
+  readonly queued = signal<Trace["queued"]>([]);
+  /** The states around the visits that were looked at, by the key of the visit. */
+  readonly states = signal<Record<string, StepStates | "gone">>({});
   readonly logs = signal<Log[] | null>(null);
   readonly calls = signal<ModelCall[]>([]);
-  readonly definition = signal<Definition | null>(null);
+  readonly source = signal<Source | "unknown" | null>(null);
   readonly error = signal<unknown>(null);
   /** Text of messages that models are writing, by the name of the step. */
   readonly live = signal<Record<string, string>>({});
@@ -51,7 +53,6 @@ export class RunStore {
     void this.load().then(() => this.loadGraph());
     void followRun(this.id, {
       after: 0,
-      live: true,
       onEvents: (events) => this.take(events),
       onLive: (event) => this.takeLive(event),
       hasEnded: () => this.hasEnded.peek() && this.isComplete(),
@@ -94,26 +95,38 @@ export class RunStore {
   private async loadGraph(): Promise<void> {
     const run = this.run.peek();
     if (!run) return;
-    await this.optional(async (abort) => (this.graph.value = await api.graph(run.graph, abort)));
-    await this.optional(async (abort) => (this.calls.value = (await api.cost(this.id, abort)).calls));
+    await Promise.all([
+      this.optional(async (abort) => (this.graph.value = await api.graph(run.graph, abort))),
+      this.optional(async (abort) => (this.diagram.value = run.definitionId ? await api.diagram(run.definitionId, abort) : null)),
+      this.loadTotals(),
+    ]);
   }
 
-  /** Read the checkpoints of the thread, with the states before and after each step. */
-  async loadHistory(): Promise<void> {
-    const run = this.run.peek();
-    if (run) await this.optional(async (abort) => (this.history.value = await api.history(run.threadId, MOST_CHECKPOINTS, abort)), () => (this.history.value = []));
+  private async loadTotals(): Promise<void> {
+    await this.optional(async (abort) => (this.calls.value = (await api.cost(this.id, abort)).calls));
+    await this.optional(async (abort) => (this.queued.value = (await api.trace(this.id, abort)).queued));
+  }
+
+  /** Read the states before and after a visit. Once it has ended they stay as they are. */
+  async loadStates(visit: Visit): Promise<void> {
+    const known = this.states.peek()[visit.key];
+    const [task] = visit.tasks;
+    if (!task || (known !== undefined && known !== "gone" && known.after !== null)) return;
+    const keep = (states: StepStates | "gone"): void => void (this.states.value = { ...this.states.peek(), [visit.key]: states });
+    await this.optional(async (abort) => keep(await api.states(this.id, task.step.id, abort)), (error) => !isAbort(error) && !known && keep("gone"));
   }
 
   async loadLogs(): Promise<void> {
     await this.optional(async (abort) => (this.logs.value = await api.logs(this.id, undefined, abort)));
   }
 
-  async loadDefinition(): Promise<void> {
+  async loadSource(): Promise<void> {
     const id = this.run.peek()?.definitionId;
-    if (id && !this.definition.peek()) await this.optional(async (abort) => (this.definition.value = await api.definition(id, abort)));
+    if (!id || this.source.peek()) return;
+    await this.optional(async (abort) => (this.source.value = await api.source(id, abort)), () => (this.source.value = "unknown"));
   }
 
-  private async optional(load: (abort: AbortSignal) => Promise<unknown>, fail: () => void = () => undefined): Promise<void> {
+  private async optional(load: (abort: AbortSignal) => Promise<unknown>, fail: (error: unknown) => unknown = () => undefined): Promise<void> {
     await load(this.controller.signal).catch(fail);
   }
 
@@ -150,9 +163,8 @@ export class RunStore {
     this.timer = setTimeout(() => {
       this.timer = undefined;
       void this.load();
-      if (this.history.peek()) void this.loadHistory();
       if (this.logs.peek()) void this.loadLogs();
-      void this.optional(async (abort) => (this.calls.value = (await api.cost(this.id, abort)).calls));
+      void this.loadTotals();
     }, milliseconds);
   }
 

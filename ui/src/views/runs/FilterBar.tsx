@@ -40,7 +40,7 @@ export function FilterBar({ query, graphs, known, isAdding, onAdd }: FilterBarPr
   );
 }
 
-const NAMES: FilterName[] = ["status", "graph", "since", "tag", "thread", "queue", "metadata"];
+const NAMES: FilterName[] = ["status", "graph", "since", "tag", "thread", "queue", "metadata", "text"];
 
 function FilterMenu({ query, graphs, known, onClose }: Omit<FilterBarProps, "isAdding" | "onAdd"> & { onClose: () => void }) {
   const name = useSignal<FilterName | null>(null);
@@ -72,7 +72,7 @@ function FilterMenu({ query, graphs, known, onClose }: Omit<FilterBarProps, "isA
   const press = (event: KeyboardEvent): void => {
     if (event.key === "Escape") onClose();
     else if (event.key === "Enter") {
-      const free = name.value && ["tag", "thread", "queue", "metadata"].includes(name.value) ? typed : "";
+      const free = name.value && ["tag", "thread", "queue", "metadata", "text"].includes(name.value) ? typed : "";
       const value = fitting[0]?.[0] ?? free;
       if (value) take(value);
     } else return;

@@ -10,16 +10,17 @@ import { Icon } from "../../parts/icons";
 import { Problem } from "../../parts/Problem";
 import { address, choose, hrefOf, open } from "../../router";
 import { now, repeat } from "../../state/clock";
+import { hear } from "../../state/feed";
 import { may } from "../../state/session";
 import { texts } from "../../texts";
 import { Bulk } from "./Bulk";
 import { downloadRuns } from "./export";
 import { FilterBar } from "./FilterBar";
-import { COMMON_VIEWS, filterQuery, hrefOfView, toApiQuery } from "./filters";
+import { COMMON_VIEWS, filterQuery, hrefOfView, toPeriod } from "./filters";
 import { RunList } from "./list";
 import { Row } from "./Row";
 import { ageOf } from "./sentence";
-import { type Bucket, readBuckets, Strip } from "./Strip";
+import { type Bucket, Strip, toBuckets } from "./Strip";
 import { removeView, savedViews, saveView } from "./views";
 import { type Window, windowAt } from "./windowing";
 
@@ -41,14 +42,22 @@ export function RunsView() {
   const table = useRef<HTMLTableElement>(null);
 
   const loadBuckets = async (): Promise<void> => {
-    buckets.value = readBuckets(await api.histogram(toApiQuery(filter, Date.now()), list.signal));
+    const query = toPeriod(filter, Date.now());
+    buckets.value = toBuckets(await api.histogram(query, list.signal), query.get("to") ?? "");
   };
   useEffect(() => {
     chosen.value = new Set();
     here.value = -1;
-    const isBusy = (): boolean => list.known.some((run) => run.status === "running" || run.status === "pending");
-    void repeat(() => list.refresh(shown.peek()), () => (isBusy() ? 2 : 5), list.signal);
-    void repeat(() => loadBuckets(), () => 30, list.signal);
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const soon = (): void => {
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        void list.refresh(shown.peek()).catch(() => undefined);
+        void loadBuckets().catch(() => undefined);
+      }, 700);
+    };
+    hear({ onRuns: (runs) => list.take(runs) && soon(), onReset: soon }, list.signal);
+    void repeat(() => Promise.all([list.refresh(shown.peek()), loadBuckets()]), () => 60, list.signal);
   }, [list]);
   useEffect(() => {
     if (may("definitions:read")) void api.graphs().then((found) => (graphs.value = found), () => undefined);

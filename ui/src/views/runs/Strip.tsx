@@ -2,7 +2,7 @@
    it sets the filter. */
 
 import { useSignal } from "@preact/signals";
-import type { Json } from "../../api/types";
+import type { RunCounts } from "../../api/types";
 import { formatDay, formatTime } from "../../format";
 import { choose } from "../../router";
 import { texts } from "../../texts";
@@ -14,19 +14,9 @@ export interface Bucket {
   failed: number;
 }
 
-/** Read what the server says of each part of the period. */
-export function readBuckets(data: Json): Bucket[] {
-  const list = Array.isArray(data) ? data : data && typeof data === "object" ? (data.buckets ?? data.items ?? []) : [];
-  if (!Array.isArray(list)) return [];
-  const buckets: Bucket[] = [];
-  for (const item of list) {
-    if (!item || typeof item !== "object" || Array.isArray(item)) continue;
-    const counts = (item.counts ?? item.statuses ?? item) as Record<string, Json>;
-    const numbers = Object.entries(counts).filter(([name, value]) => name in texts.runStatus && typeof value === "number") as [string, number][];
-    const total = typeof item.total === "number" ? item.total : numbers.reduce((sum, [, count]) => sum + count, 0);
-    buckets.push({ start: String(item.start ?? item.from), end: String(item.end ?? item.to), total, failed: numbers.find(([name]) => name === "failed")?.[1] ?? 0 });
-  }
-  return buckets;
+/** Return the parts of the period, each with its end. */
+export function toBuckets(counts: RunCounts[], end: string): Bucket[] {
+  return counts.map(({ start, total, byStatus }, index) => ({ start, end: counts[index + 1]?.start ?? end, total, failed: byStatus.failed ?? 0 }));
 }
 
 const UP = 32;

@@ -5,7 +5,7 @@ import { texts } from "../../texts";
 import { formatMoment } from "../../format";
 
 /** The names that the address may have, in the order in which they are shown. */
-export const FILTERS = ["status", "graph", "since", "from", "to", "tag", "thread", "queue", "metadata"] as const;
+export const FILTERS = ["status", "graph", "since", "from", "to", "tag", "thread", "queue", "metadata", "text"] as const;
 export type FilterName = (typeof FILTERS)[number];
 export const STATUSES = ["pending", "running", "waiting", "paused", "completed", "failed", "cancelled"] as const;
 
@@ -46,10 +46,24 @@ function toParameter(name: FilterName, value: string, now: number): [string, str
     case "graph":
     case "tag":
     case "queue":
+    case "text":
       return [name, value];
     default:
       return null;
   }
+}
+
+/** The parameters of the strip of time: what the other filters leave of a period, by default of the last day. */
+export function toPeriod(query: URLSearchParams, now: number): URLSearchParams {
+  const parameters = toApiQuery(query, now);
+  const to = parameters.get("createdTo") ?? new Date(now).toISOString();
+  const from = parameters.get("createdFrom") ?? new Date(Date.parse(to) - 24 * 3_600_000).toISOString();
+  parameters.delete("createdFrom");
+  parameters.delete("createdTo");
+  parameters.set("from", from);
+  parameters.set("to", to);
+  parameters.set("periods", "96");
+  return parameters;
 }
 
 /** Return the body of a request that cancels or retries all that fit. */

@@ -72,6 +72,21 @@ export class RunList {
     await this.countFresh();
   }
 
+  /** Take changes of runs that are at hand. Returns true if the list may have other rows now, and has to be read again. */
+  take(runs: Run[]): boolean {
+    let isOther = false;
+    for (const run of runs) {
+      const page = [...this.pages.values()].find((rows) => rows.some((row) => row.id === run.id));
+      const index = page?.findIndex((row) => row.id === run.id) ?? -1;
+      const before = page?.[index];
+      if (!page || !before || before.status !== run.status) isOther = true;
+      if (!page || !before || before.version > run.version) continue;
+      page[index] = run;
+      this.changes.value += 1;
+    }
+    return isOther;
+  }
+
   /** Show what has begun since the list was opened. */
   async showFresh(): Promise<void> {
     this.anchor = null;
@@ -85,6 +100,7 @@ export class RunList {
     if (query.has("createdTo")) return;
     query.set("createdFrom", this.anchor);
     query.set("pageSize", "1");
+    query.set("brief", "true");
     this.fresh.value = (await api.runs(query, this.signal)).meta.total;
   }
 
@@ -94,6 +110,7 @@ export class RunList {
     const query = this.query();
     query.set("page", String(number));
     query.set("pageSize", String(PAGE_SIZE));
+    query.set("brief", "true");
     query.set("sort", this.sort);
     try {
       const page = await api.runs(query, this.signal);

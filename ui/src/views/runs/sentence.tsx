@@ -9,10 +9,12 @@ import { texts } from "../../texts";
 
 /** A run that waits takes its glyph from what it waits for. */
 export function glyphOf(run: Run): Status {
+  if (run.status === "running" && run.activity?.kind === "retrying") return "retrying";
   if (run.status !== "waiting") return run.status;
   const waits = waitsByRun.value.get(run.id);
-  if (!waits?.length) return run.progress?.kind === "question" || !run.nextRunAt ? "waiting" : "timer";
-  return waits.some((wait) => wait.kind === "question") ? "waiting" : "timer";
+  if (waits?.length) return waits.some((wait) => wait.kind === "question") ? "waiting" : "timer";
+  const kind = run.activity?.kind;
+  return kind === "event" || kind === "timer" || kind === "child" ? "timer" : "waiting";
 }
 
 export function endOf(run: Run): string | null {
@@ -32,7 +34,7 @@ export interface Sentence {
 }
 
 export function sentenceOf(run: Run): Sentence {
-  const step = run.currentStepName ?? run.progress?.step ?? "";
+  const step = run.activity?.step ?? run.currentStepName ?? "";
   switch (run.status) {
     case "failed":
       return failure(run);
@@ -41,13 +43,13 @@ export function sentenceOf(run: Run): Sentence {
     case "running":
       return running(run, step);
     case "pending":
-      return plain("", run.nextRunAt && Date.parse(run.nextRunAt) > Date.now() + 1000 ? texts.sentence.queuedUntil(formatTime(run.nextRunAt)) : texts.sentence.queued);
+      return plain("", run.activity?.kind === "scheduled" && run.activity.at ? texts.sentence.queuedUntil(formatTime(run.activity.at)) : texts.sentence.queued);
     case "paused":
       return plain(texts.sentence.paused, run.error?.message ?? (step ? texts.sentence.before(step) : ""));
     case "cancelled":
       return plain("", run.error?.message ?? texts.sentence.cancelled);
     case "completed":
-      return plain("", summary(run));
+      return plain("", run.output === null ? "" : summary(run));
   }
 }
 
@@ -57,7 +59,7 @@ function plain(lead: string, rest: ComponentChildren): Sentence {
 
 function failure(run: Run): Sentence {
   const { error } = run;
-  const { attempt, maxAttempts } = run.progress ?? {};
+  const { attempt, maxAttempts } = run.activity ?? {};
   const message = (error?.message ?? "").replace(error?.code ? new RegExp(`^${error.code.replace(/\W/g, "\\$&")}: `) : /^$/, "");
   const rest = attempt && maxAttempts && maxAttempts > 1 ? texts.sentence.attempts(attempt, maxAttempts) + message : texts.sentence.failedAt(message);
   return { tone: "bad", lead: error?.step ?? run.graph, rest };
@@ -67,7 +69,8 @@ function waiting(run: Run, step: string): Sentence {
   const waits = waitsByRun.value.get(run.id) ?? [];
   const question = waits.find((wait) => wait.kind === "question");
   if (question) return { tone: "warm", lead: promptOf(question) ?? texts.sentence.asks(question.stepName), rest: "" };
-  if (run.progress?.prompt) return { tone: "warm", lead: run.progress.prompt, rest: "" };
+  const { activity } = run;
+  if (activity?.kind === "question" || activity?.kind === "approval") return { tone: "warm", lead: activity.text, rest: "" };
   const [wait] = waits;
   if (wait) return plain(texts.sentence.waitsFor, waitWords(wait));
   return plain(texts.sentence.waitsFor, run.nextRunAt ? `${step} ${texts.sentence.until(formatTime(run.nextRunAt))}` : step);
@@ -81,9 +84,9 @@ export function waitWords(wait: Wait): string {
 }
 
 function running(run: Run, step: string): Sentence {
-  const { done, total, attempt } = run.progress ?? {};
+  const { done, total, attempt, kind, at } = run.activity ?? {};
   if (total && total > 1) return plain(`${formatCount(done ?? 0)} / ${formatCount(total)}`, step);
-  if (attempt && attempt > 1) return plain("", texts.sentence.retries(step, attempt));
+  if (kind === "retrying") return { tone: "bad", lead: step, rest: texts.sentence.retries((attempt ?? 0) + 1) + (at ? texts.sentence.nextAt(formatTime(at)) : "") };
   return plain(step, texts.sentence.running);
 }
 

@@ -3,11 +3,12 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { api } from "../../api/client";
-import type { Run } from "../../api/types";
+import type { JsonMap, Run } from "../../api/types";
 import { findMessages } from "../../diff/messages";
 import { formatClock, formatDuration, formatValue } from "../../format";
 import { Button, Empty } from "../../parts/controls";
 import { Glyph } from "../../parts/glyphs";
+import { useLoad } from "../../parts/load";
 import { hrefOf } from "../../router";
 import { now } from "../../state/clock";
 import { attempt } from "../../state/toast";
@@ -43,14 +44,17 @@ function Watch({ runId, onSend }: { runId: string; onSend: (text: string, run: R
   const box = useRef<HTMLDivElement>(null);
   const visits = store.visits.value;
   const run = store.run.value;
-  useEffect(() => void store.loadHistory(), [store, visits.length, run?.status]);
+  const [loaded] = useLoad((signal) => (run ? api.threadState(run.threadId, undefined, signal) : Promise.resolve(null)), [run?.id, visits.length, run?.status]);
+  const state = useSignal<JsonMap | null>(null);
+  useEffect(() => {
+    if (loaded.value.data) state.value = loaded.value.data.values;
+  }, [loaded.value.data]);
   useEffect(() => {
     const thread = box.current;
     if (thread && thread.scrollHeight - thread.scrollTop - thread.clientHeight < 160) thread.scrollTop = thread.scrollHeight;
   });
   if (!run) return <section class="chat" />;
-  const state = store.history.value?.[0]?.values ?? (run.output as never);
-  const messages = findMessages(state ?? run.input);
+  const messages = findMessages(state.value ?? run.output ?? run.input);
   const live = Object.values(store.live.value).join("");
   const hasEnded = store.hasEnded.value;
   const { lead, rest } = sentenceOf(run);

@@ -28,7 +28,7 @@ export function GraphPane({ scene, chosenKey, onChoose, onPane }: GraphPaneProps
   const canvas = useRef<HTMLDivElement>(null);
   const zoom = useSignal<number | null>(null);
   const graph = scene.graph;
-  const drawing = useMemo(() => (graph ? openInPlace(graph, opened) : null), [graph, opened.join("\n")]);
+  const drawing = useMemo(() => (graph ? openInPlace(graph, scene.diagram, opened) : null), [graph, scene.diagram, opened.join("\n")]);
   const views = drawing ? scene.nodes(drawing.nodes, drawing.edges) : [];
   const sizes = useRef(new Map<string, { width: number; height: number }>());
   const boxes = views.map((view) => keepSize(sizes.current, view));

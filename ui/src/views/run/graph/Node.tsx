@@ -27,12 +27,12 @@ export function GraphNode({ view, at, isChosen, isTabStop, onChoose, onOpen }: N
     } else if (event.key === "o" && view.isOpenable) onOpen();
   };
   return (
-    <g class={`node ${view.status}${isChosen ? " selected" : ""}`} tabIndex={isTabStop ? 0 : -1} role="treeitem" aria-label={label} aria-selected={isChosen} data-node={view.id} onClick={onChoose} onKeyDown={press}>
+    <g class={`node ${view.isInner ? "within" : view.status}${isChosen ? " selected" : ""}`} tabIndex={isTabStop ? 0 : -1} role="treeitem" aria-label={label} aria-selected={isChosen} data-node={view.id} onClick={onChoose} onKeyDown={press}>
       {isFan && [6, 3].map((d) => <rect key={d} class="sheet-2" x={x + d} y={y - d} width={width - 2 * d} height={height} rx="6" />)}
       <rect class="body" x={x} y={y} width={width} height={height} rx="6" />
       {view.kind === "subgraph" && <rect class="inner" x={x + 3} y={y + 3} width={width - 6} height={height - 6} rx="3.5" />}
-      <GlyphAt status={view.status} x={x + 11} y={y + 10 + (isAlone ? 5 : 0)} />
-      <text class="name" x={x + 33} y={y + 21 + (isAlone ? 5 : 0)}>
+      {!view.isInner && <GlyphAt status={view.status} x={x + 11} y={y + 10 + (isAlone ? 5 : 0)} />}
+      <text class="name" x={x + (view.isInner ? 14 : 33)} y={y + 21 + (isAlone ? 5 : 0)}>
         {view.name}
       </text>
       {view.badge && (

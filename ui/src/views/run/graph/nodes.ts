@@ -20,6 +20,8 @@ export interface NodeView {
   visit: Visit | null;
   heat: Heat[];
   isOpenable: boolean;
+  /** A node of a subgraph that is open: the run does not record its steps, so it has no status. */
+  isInner: boolean;
   width: number;
   height: number;
 }
@@ -35,9 +37,10 @@ interface Context {
   joins: number;
   now: number;
   canOpen: boolean;
+  isInner: boolean;
 }
 
-export function viewNode(node: DrawnNode, { visits, waits, cost, joins, now, canOpen }: Context): NodeView {
+export function viewNode(node: DrawnNode, { visits, waits, cost, joins, now, canOpen, isInner }: Context): NodeView {
   const visit = visits[visits.length - 1] ?? null;
   const view: NodeView = {
     id: node.id,
@@ -51,6 +54,7 @@ export function viewNode(node: DrawnNode, { visits, waits, cost, joins, now, can
     visit,
     heat: [],
     isOpenable: node.kind === "subgraph" && canOpen,
+    isInner,
     width: 136,
     height: 44,
   };
@@ -112,6 +116,7 @@ export function countWords(counts: Counts): string {
     counts.retrying ? tasks.again(counts.retrying) : "",
     counts.failed ? tasks.failed(counts.failed) : "",
     counts.waiting ? `${formatCount(counts.waiting)} ${texts.status.timer}` : "",
+    counts.stopped ? tasks.stopped(counts.stopped) : "",
     counts.due ? tasks.due(counts.due) : "",
   ].filter(Boolean);
   return parts.slice(0, 3).join(" · ");
@@ -139,6 +144,6 @@ export function heatOf(tasks: Task[], most: number): Heat[] {
 
 function heatState(status: Status): Heat {
   if (status === "completed" || status === "skipped") return "done";
-  if (status === "failed" || status === "retrying" || status === "cancelled") return "fail";
-  return status === "pending" ? "due" : "run";
+  if (status === "failed" || status === "retrying") return "fail";
+  return status === "pending" || status === "cancelled" ? "due" : "run";
 }

@@ -11,7 +11,7 @@ const words = texts.run;
 
 export function ErrorTab({ visit, run, state }: { visit: Visit; run: Run; state: JsonMap }) {
   const error = errorOf(visit, run);
-  const attempts = visit.tasks.flatMap((task) => task.attempts.map((attempt) => ({ attempt, task }))).filter(({ attempt, task }) => attempt.error || task.attempts.some((each) => each.error));
+  const attempts = visit.tasks.filter((task) => task.status !== "cancelled").flatMap((task) => task.attempts.map((attempt) => ({ attempt, task }))).filter(({ attempt, task }) => attempt.error || task.attempts.some((each) => each.error));
   if (!error && !attempts.length) return <p class="block quiet">{words.inspector.noError}</p>;
   const trace = error ? traceOf(error) : null;
   return (

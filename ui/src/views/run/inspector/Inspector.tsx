@@ -1,7 +1,7 @@
 /* The inspector: everything about the chosen step, with what it changed in the state first. */
 
 import { useEffect } from "preact/hooks";
-import type { JsonMap } from "../../../api/types";
+import type { JsonMap, StepStates } from "../../../api/types";
 import { diffStates } from "../../../diff/sections";
 import { DiffView } from "../../../diff/DiffView";
 import { findMessages } from "../../../diff/messages";
@@ -18,7 +18,7 @@ import { Answer } from "./Answer";
 import { ErrorTab } from "./ErrorTab";
 import { LogLines } from "./LogLines";
 import { Conversation } from "./Conversation";
-import { outputOf, statesOf } from "./states";
+import { outputOf } from "./states";
 import { TasksTab } from "./TasksTab";
 import { ValueView } from "./ValueView";
 
@@ -36,9 +36,11 @@ interface InspectorProps {
 
 export function Inspector({ store, scene, visit, onChoose, isWide, onWiden }: InspectorProps) {
   useEffect(() => {
-    if (!store.history.peek()) void store.loadHistory();
     if (!store.logs.peek()) void store.loadLogs();
   }, [store]);
+  useEffect(() => {
+    if (visit) void store.loadStates(visit);
+  }, [store, visit?.key, visit?.endedAt, scene.visits.length]);
   const move = (by: number): void => {
     const at = scene.visits.findIndex((each) => each.key === visit?.key);
     const next = scene.visits[at + by];
@@ -128,17 +130,22 @@ function stateOrder(scene: RunScene): string[] {
   return properties && typeof properties === "object" && !Array.isArray(properties) ? Object.keys(properties) : [];
 }
 
+function statesOf(store: RunStore, visit: Visit): StepStates | null {
+  const states = store.states.value[visit.key];
+  return states && states !== "gone" ? states : null;
+}
+
 function messagesOf(store: RunStore, scene: RunScene, visit: Visit) {
-  const states = statesOf(store.history.value ?? [], scene.run.id, visit);
-  const changes = states.after ? diffStates(states.before?.values ?? {}, states.after.values) : [];
+  const states = statesOf(store, visit);
+  const changes = states?.after ? diffStates(states.before ?? {}, states.after) : [];
   const shown = changes.flatMap((section) => section.lines.filter((line) => line.kind === "add" && line.message).map((line) => line.message as NonNullable<typeof line.message>));
   return shown.length ? shown : findMessages(outputOf(states, visit, isAlone(scene, visit)));
 }
 
 function tabsOf(store: RunStore, scene: RunScene, visit: Visit): TabChoice<InspectorTab>[] {
-  const states = statesOf(store.history.value ?? [], scene.run.id, visit);
+  const states = statesOf(store, visit);
   const failed = visit.tasks.reduce((sum, task) => sum + task.attempts.filter((attempt) => attempt.error).length, 0);
-  const changes = states.after ? diffStates(states.before?.values ?? {}, states.after.values).length : 0;
+  const changes = states?.after ? diffStates(states.before ?? {}, states.after).length : 0;
   const messages = messagesOf(store, scene, visit).length;
   const lines = logsOf(store, visit).length;
   const tabs: TabChoice<InspectorTab>[] = [
@@ -168,22 +175,23 @@ interface ContentProps {
 }
 
 function Content({ store, scene, visit, tab, isWide }: ContentProps) {
-  const history = store.history.value;
-  const states = statesOf(history ?? [], scene.run.id, visit);
-  const before: JsonMap = states.before?.values ?? {};
+  const states = statesOf(store, visit);
+  const isGone = store.states.value[visit.key] === "gone";
+  const before: JsonMap = states?.before ?? {};
   switch (tab) {
     case "tasks":
       return <TasksTab visit={visit} now={scene.now} />;
     case "diff":
-      if (!history) return null;
-      if (!states.after) return <p class="block quiet">{["completed", "failed", "cancelled"].includes(visit.status) && !states.before ? words.noState : words.notYet}</p>;
-      return <DiffView key={visit.key} before={before} after={states.after.values} order={stateOrder(scene)} isSplit={isWide} none={words.noDiff} />;
+      if (isGone) return <p class="block quiet">{words.noState}</p>;
+      if (!states) return null;
+      if (!states.after) return <p class="block quiet">{words.notYet}</p>;
+      return <DiffView key={visit.key} before={before} after={states.after} order={stateOrder(scene)} isSplit={isWide} none={words.noDiff} />;
     case "input":
-      return <ValueView title={words.read} value={visit.superstep <= 1 && !states.before ? scene.run.input : states.before ? before : undefined} none={words.noState} />;
+      return <ValueView title={words.read} value={states?.before ?? undefined} none={words.noState} />;
     case "output":
       return (
         <>
-          <ValueView title={words.returned} value={outputOf(states, visit, isAlone(scene, visit))} none={states.after ? words.noOutput : words.notYet} />
+          <ValueView title={words.returned} value={outputOf(states, visit, isAlone(scene, visit))} none={isAlone(scene, visit) ? (states?.after ? words.noOutput : words.notYet) : words.shared} />
           <Calls scene={scene} visit={visit} />
         </>
       );

@@ -24,7 +24,7 @@ export function TasksTab({ visit, now }: { visit: Visit; now: number }) {
     ["done", words.done(counts.done)],
     ["run", words.now(counts.running + counts.waiting)],
     ["fail", counts.retrying ? words.again(counts.retrying) : words.failed(counts.failed)],
-    ["due", words.due(counts.due)],
+    ["due", counts.stopped ? words.stopped(counts.stopped) : words.due(counts.due)],
   ];
   return (
     <>
@@ -55,7 +55,7 @@ export function TasksTab({ visit, now }: { visit: Visit; now: number }) {
         />
       </div>
       {rows.map((task) => (
-        <div class="taskline mid" key={task.step.id}>
+        <div class="taskline task mid" key={task.step.id}>
           <Glyph status={task.status} />
           <span class="mono cut">{words.task(task.step.position + 1)}</span>
           <span class={`cut ${task.status === "failed" ? "s-failed" : "quiet"}`}>{task.step.error?.message ?? (attemptCount(task) > 1 ? texts.run.graph.attempt(attemptCount(task)) : "")}</span>
@@ -71,9 +71,8 @@ const FIRST: Status[] = ["failed", "retrying", "waiting", "timer", "running"];
 function order(tasks: Task[], which: Which, took: (task: Task) => number): Task[] {
   const rank = (task: Task): number => {
     if (which === "slow") return 0;
-    const stopped = task.step.error?.code === "STOPPED" ? 0.5 : 0; // the others were stopped because of the one that failed
     const at = FIRST.indexOf(task.status);
-    return (at < 0 ? (attemptCount(task) > 1 ? FIRST.length : FIRST.length + 1) : at) + stopped;
+    return at < 0 ? (attemptCount(task) > 1 ? FIRST.length : FIRST.length + 1) : at;
   };
   return [...tasks].sort((a, b) => rank(a) - rank(b) || took(b) - took(a));
 }

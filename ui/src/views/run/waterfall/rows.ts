@@ -3,7 +3,7 @@
 import type { Status } from "../../../parts/glyphs";
 import { formatClock, formatCount, formatDuration } from "../../../format";
 import { texts } from "../../../texts";
-import { type Attempt, attemptCount, type Task, type Visit } from "../model";
+import { type Attempt, attemptCount, type Pause, type Task, type Visit } from "../model";
 import type { RunScene } from "../scene";
 
 export type BarKind = "done" | "run" | "fail" | "wait" | "model" | "queue" | "back" | "mark";
@@ -42,14 +42,16 @@ export function fallRows(scene: RunScene, mode: "steps" | "calls", chosenKey: st
     const last = visits[visits.length - 1];
     if (!last) continue;
     const chosen = visits.find((visit) => visit.key === chosenKey);
-    rows.push(nodeRow(labels.get(id) ?? id, id, visits, chosen ?? last, now));
+    rows.push(nodeRow(labels.get(id) ?? id, id, visits, chosen ?? last, scene));
     const shown = chosen ?? last;
     if (mode === "calls") rows.push(...callRows(scene, id, visits));
     else if (shown.tasks.length > 1) rows.push(...taskRows(shown, now));
     else if (shown === chosen && shown.tasks[0] && attemptCount(shown.tasks[0]) > 1) rows.push(...attemptRows(shown, shown.tasks[0], now));
   }
-  const queued = queueBar(scene);
-  if (queued && rows[0]) rows[0].bars.unshift(queued);
+  for (const queued of queueBars(scene)) {
+    const row = rows.find((each) => each.level === 0 && each.bars.some((bar) => bar.to > queued.to)) ?? rows[0];
+    row?.bars.unshift(queued);
+  }
   for (const node of nodes) {
     if (node.kind === "start" || node.kind === "end" || scene.byNode.has(node.id)) continue;
     if (scene.hasEnded || scene.run.status === "cancelled") continue;
@@ -60,14 +62,16 @@ export function fallRows(scene: RunScene, mode: "steps" | "calls", chosenKey: st
 
 const EMPTY: FallRow = { key: "", visit: null, level: 0, status: null, name: "", note: "", bars: [], comb: null, took: "", text: null };
 
-/** The time that the run spent in the queue before it began. */
-function queueBar(scene: RunScene): Bar | null {
+/** The times in which the run was due and no worker had taken it: before it began, and after each wait. */
+function queueBars(scene: RunScene): Bar[] {
+  if (scene.queued.length) return scene.queued.map(({ startedAt, endedAt }) => ({ kind: "queue", from: Date.parse(startedAt), to: endedAt ? Date.parse(endedAt) : scene.now }));
   const from = Date.parse(scene.run.createdAt);
   const to = scene.run.startedAt ? Date.parse(scene.run.startedAt) : scene.now;
-  return to > from ? { kind: "queue", from, to } : null;
+  return to > from ? [{ kind: "queue", from, to }] : [];
 }
 
-function nodeRow(name: string, id: string, visits: Visit[], shown: Visit, now: number): FallRow {
+function nodeRow(name: string, id: string, visits: Visit[], shown: Visit, scene: RunScene): FallRow {
+  const { now } = scene;
   const isFan = shown.tasks.length > 1;
   const attempts = shown.tasks[0] && !isFan ? attemptCount(shown.tasks[0]) : 1;
   const times = isFan ? shown.tasks.length : visits.length;
@@ -81,21 +85,31 @@ function nodeRow(name: string, id: string, visits: Visit[], shown: Visit, now: n
     status: shown.status,
     name,
     note: times > 1 ? `×${formatCount(times)}` : attempts > 1 && shown.status === "failed" ? texts.run.inspector.attempts(attempts) : "",
-    bars: visits.flatMap((visit) => (visit.tasks.length > 1 ? [] : taskBars(visit.tasks[0] as Task, now))),
+    bars: visits.flatMap((visit) => (visit.tasks.length > 1 ? [] : taskBars(visit.tasks[0] as Task, now, scene.pauses))),
     comb: isFan ? combOf(shown, now) : null,
     took: shown.status === "retrying" && next ? `in ${formatClock((next - now) / 1000)}` : isLive ? formatClock(took) : formatDuration(took),
   };
 }
 
-/** One bar for each attempt, with the back-off between them; one bar if nothing failed. */
-export function taskBars(task: Task, now: number): Bar[] {
+/** One bar for each attempt, with the back-off between them; one bar if nothing failed, with its waits hatched. */
+export function taskBars(task: Task, now: number, pauses: Map<string, Pause[]>): Bar[] {
   const { step, status, attempts } = task;
   const from = step.startedAt ? Date.parse(step.startedAt) : now;
   const to = step.completedAt ? Date.parse(step.completedAt) : now;
   if (attempts.some((attempt) => attempt.error)) {
     return attempts.flatMap((attempt, index) => attemptBars(attempt, attempts[index + 1], status, now));
   }
-  return [{ kind: kindOf(status), from, to }];
+  const waited = pauses.get(step.id) ?? [];
+  if (!waited.length) return [{ kind: kindOf(status), from, to }];
+  const bars: Bar[] = [];
+  let at = from;
+  for (const pause of waited) {
+    if (pause.from > at) bars.push({ kind: "done", from: at, to: pause.from });
+    at = pause.to ?? to;
+    bars.push({ kind: "wait", from: pause.from, to: at });
+  }
+  if (to > at) bars.push({ kind: kindOf(status === "waiting" || status === "timer" ? "completed" : status), from: at, to });
+  return bars;
 }
 
 function attemptBars(attempt: Attempt, following: Attempt | undefined, status: Status, now: number): Bar[] {
@@ -108,6 +122,7 @@ function attemptBars(attempt: Attempt, following: Attempt | undefined, status: S
 
 function kindOf(status: Status): BarKind {
   if (status === "failed" || status === "retrying") return "fail";
+  if (status === "cancelled") return "done";
   if (status === "running") return "run";
   return status === "waiting" || status === "timer" ? "wait" : "done";
 }
@@ -143,7 +158,7 @@ function taskRows(visit: Visit, now: number): FallRow[] {
     visit: visit.key,
     level: 1,
     name: texts.run.tasks.task(task.step.position + 1),
-    bars: taskBars(task, now),
+    bars: taskBars(task, now, new Map()),
     took: formatDuration(((task.step.completedAt ? Date.parse(task.step.completedAt) : now) - Date.parse(task.step.startedAt ?? "")) / 1000),
   }));
   const more = visit.tasks.length - matter.length;
