@@ -380,6 +380,9 @@ export const texts = {
     forked: (branch: string) => `The branch ${branch} begins at this checkpoint.`,
     saved: "The state is saved as a new checkpoint.",
     branchName: "Name of the branch",
+    editHelp: "Fields that you change are written as if a node had returned them: a field with a reducer, such as a list that is appended to, merges them.",
+    part: (step: number, name: string) => `They part after superstep ${step}${name ? `, ${name}` : ""}.`,
+    noPart: "They have no checkpoint in common.",
     due: "next",
     stateAt: (step: number) => `State after superstep ${step}`,
     pin: (letter: string) => `Pin as ${letter}`,
@@ -415,6 +418,8 @@ export const texts = {
     attempts: "Attempts",
     sent: "Sent",
     disabled: "disabled",
+    sendAgain: "Send again",
+    again: "The message is sent again.",
     in: (time: string) => `in ${time}`,
   },
 
@@ -449,5 +454,6 @@ export const texts = {
     none: "No model was called in this time",
     noneHelp: "The cost of model calls is counted for each run, and summed up here.",
     period: "Period",
+    days: (count: number) => `${count} days`,
   },
 };

@@ -17,7 +17,12 @@ export type Status =
 
 const SHAPES: Record<Status, ComponentChildren> = {
   pending: <circle cx="7" cy="7" r="5" stroke-dasharray="2.1 2.4" />,
-  running: [<path d="M7 2a5 5 0 1 1-5 5" />, <circle cx="7" cy="7" r="1.5" fill="currentColor" stroke="none" />],
+  running: (
+    <g class="turning">
+      <path d="M7 2a5 5 0 1 1-5 5" />
+      <circle cx="7" cy="7" r="1.5" fill="currentColor" stroke="none" />
+    </g>
+  ),
   waiting: <path d="M7 1.3 12.7 7 7 12.7 1.3 7z" fill="currentColor" stroke-width="1" />,
   timer: <path d="M3 2h8M3 12h8M4 2.2c0 2.9 6 6.700 6 9.600M10 2.200c0 2.900-6 6.700-6 9.600" stroke-width="1.4" />,
   paused: <path d="M4.500 2.600v8.800M9.500 2.600v8.800" stroke-width="2.25" />,
@@ -39,7 +44,7 @@ interface GlyphProps {
 }
 
 export function Glyph({ status, isBig = false, isSilent = false }: GlyphProps) {
-  const name = `g s-${status}${isBig ? " big" : ""}${status === "running" ? " turns" : ""}`;
+  const name = `g s-${status}${isBig ? " big" : ""}`;
   const spoken = isSilent ? { "aria-hidden": true as const } : { role: "img" as const, "aria-label": texts.status[status] };
   return (
     <svg class={name} viewBox="0 0 14 14" {...spoken}>
@@ -51,7 +56,7 @@ export function Glyph({ status, isBig = false, isSilent = false }: GlyphProps) {
 /** A glyph within a drawing, at a place. */
 export function GlyphAt({ status, x, y }: { status: Status; x: number; y: number }) {
   return (
-    <svg class={`g s-${status}${status === "running" ? " turns" : ""}`} x={x} y={y} width="14" height="14" viewBox="0 0 14 14" aria-hidden>
+    <svg class={`g s-${status}`} x={x} y={y} width="14" height="14" viewBox="0 0 14 14" aria-hidden>
       {SHAPES[status]}
     </svg>
   );

@@ -49,7 +49,7 @@ export function sentenceOf(run: Run): Sentence {
     case "cancelled":
       return plain("", run.error?.message ?? texts.sentence.cancelled);
     case "completed":
-      return plain("", run.output === null ? "" : summary(run));
+      return plain("", run.output === null ? "" : summary(run)); // lists leave the output out
   }
 }
 

@@ -200,11 +200,17 @@ function turnBefore(y: number, ranks: Rank[], atLeast: number): number {
   return bottom + (gap > 24 ? Math.min(gap / 2, gap - 16) : gap / 2);
 }
 
+/** A label stands beside the longest part of its edge that goes down, on the outer side. */
 function labelDown(edge: EdgeIn, points: Point[]): Routed["label"] {
   if (!edge.label) return null;
-  const [x, y] = points[points.length - 1] as Point;
-  const first = (points[0] as Point)[0];
-  return { at: [x + (x < first - 1 ? -8 : 8), y - 10], anchor: x < first - 1 ? "end" : "start" };
+  let [x, y, longest] = [0, 0, -1];
+  points.forEach(([fromX, fromY], index) => {
+    const next = points[index + 1];
+    const length = next && next[0] === fromX ? next[1] - fromY : -1;
+    if (next && length >= longest) [x, y, longest] = [fromX, (fromY + next[1]) / 2 + 4, length];
+  });
+  const isLeft = x < (points[0] as Point)[0] - 1;
+  return { at: [x + (isLeft ? -8 : 8), y], anchor: isLeft ? "end" : "start" };
 }
 
 function tipOf(bar: Bar, nodes: Map<string, Placed>): Routed {
