@@ -17,12 +17,7 @@ export type Status =
 
 const SHAPES: Record<Status, ComponentChildren> = {
   pending: <circle cx="7" cy="7" r="5" stroke-dasharray="2.1 2.4" />,
-  running: (
-    <g class="turning">
-      <path d="M7 2a5 5 0 1 1-5 5" />
-      <circle cx="7" cy="7" r="1.5" fill="currentColor" stroke="none" />
-    </g>
-  ),
+  running: [<path d="M7 2a5 5 0 1 1-5 5" />, <circle cx="7" cy="7" r="1.5" fill="currentColor" stroke="none" />],
   waiting: <path d="M7 1.3 12.7 7 7 12.7 1.3 7z" fill="currentColor" stroke-width="1" />,
   timer: <path d="M3 2h8M3 12h8M4 2.2c0 2.9 6 6.700 6 9.600M10 2.200c0 2.900-6 6.700-6 9.600" stroke-width="1.4" />,
   paused: <path d="M4.500 2.600v8.800M9.500 2.600v8.800" stroke-width="2.25" />,
@@ -44,7 +39,7 @@ interface GlyphProps {
 }
 
 export function Glyph({ status, isBig = false, isSilent = false }: GlyphProps) {
-  const name = `g s-${status}${isBig ? " big" : ""}`;
+  const name = `g s-${status}${isBig ? " big" : ""}${status === "running" ? " turns" : ""}`;
   const spoken = isSilent ? { "aria-hidden": true as const } : { role: "img" as const, "aria-label": texts.status[status] };
   return (
     <svg class={name} viewBox="0 0 14 14" {...spoken}>
@@ -53,11 +48,11 @@ export function Glyph({ status, isBig = false, isSilent = false }: GlyphProps) {
   );
 }
 
-/** A glyph within a drawing, at a place. */
+/** A glyph within a drawing, at a place. There only its inside can turn: around the middle of the glyph. */
 export function GlyphAt({ status, x, y }: { status: Status; x: number; y: number }) {
   return (
     <svg class={`g s-${status}`} x={x} y={y} width="14" height="14" viewBox="0 0 14 14" aria-hidden>
-      {SHAPES[status]}
+      {status === "running" ? <g class="turning">{SHAPES[status]}</g> : SHAPES[status]}
     </svg>
   );
 }

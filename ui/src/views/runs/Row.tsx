@@ -12,6 +12,8 @@ import { ageOf, glyphOf, sentenceOf } from "./sentence";
 interface RowProps {
   run: Run;
   index: number;
+  /** Where the row stands, in pixels. */
+  top: number;
   /** The number of seconds that fill the bar of the duration. */
   scale: number;
   isChosen: boolean;
@@ -19,7 +21,7 @@ interface RowProps {
   onChoose: (id: string) => void;
 }
 
-export const Row = memo(function Row({ run, index, scale, isChosen, isHere, onChoose }: RowProps) {
+export const Row = memo(function Row({ run, index, top, scale, isChosen, isHere, onChoose }: RowProps) {
   const { tone, lead, rest } = sentenceOf(run);
   const href = hrefOf(["runs", run.id]);
   const click = (event: MouseEvent): void => {
@@ -27,7 +29,7 @@ export const Row = memo(function Row({ run, index, scale, isChosen, isHere, onCh
     open(href);
   };
   return (
-    <tr class={`${isChosen ? "chosen " : ""}${isHere ? "here" : ""}`} aria-rowindex={index + 2} aria-selected={isChosen} onClick={click}>
+    <tr class={`${isChosen ? "chosen " : ""}${isHere ? "here" : ""}`} aria-rowindex={index + 2} aria-selected={isChosen} style={{ top: `${top}px` }} onClick={click}>
       <td class="c-tick">
         <input type="checkbox" class="tick" checked={isChosen} aria-label={`${texts.runs.choose}: ${run.graph} ${shortId(run.id)}`} onChange={() => onChoose(run.id)} />
       </td>

@@ -225,29 +225,28 @@ interface BodyProps {
   onChoose: (id: string) => void;
 }
 
-/** The rows of the window, between two spaces as high as the rows that are left out. */
+/** The rows of the window, each placed by its number: so a row that comes or goes moves no other, and costs no layout. */
 function Body({ list, shown, total, chosen, here, onChoose }: BodyProps) {
   void list.changes.value;
   const scale = scaleOf(list);
   const end = Math.min(shown.end, total);
+  const height = rowHeight();
   const rows = Array.from({ length: Math.max(0, end - shown.first) }, (_, offset) => shown.first + offset);
   return (
-    <tbody>
-      <tr class="space" aria-hidden style={{ height: `${shown.first * rowHeight()}px` }} />
+    <tbody style={{ height: `${total * height}px` }}>
       {rows.map((index) => {
         const run = list.row(index);
         if (!run) {
           return (
-            <tr key={`bone-${index}`} class="boned" aria-rowindex={index + 2}>
+            <tr key={`bone-${index}`} class="boned" aria-rowindex={index + 2} style={{ top: `${index * height}px` }}>
               <td colSpan={9}>
                 <span class="bone w55" />
               </td>
             </tr>
           );
         }
-        return <Row key={run.id} run={run} index={index} scale={scale} isChosen={chosen === "all" || chosen.has(run.id)} isHere={index === here} onChoose={onChoose} />;
+        return <Row key={run.id} run={run} index={index} top={index * height} scale={scale} isChosen={chosen === "all" || chosen.has(run.id)} isHere={index === here} onChoose={onChoose} />;
       })}
-      <tr class="space" aria-hidden style={{ height: `${Math.max(0, total - end) * rowHeight()}px` }} />
     </tbody>
   );
 }

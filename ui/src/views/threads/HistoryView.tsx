@@ -142,7 +142,7 @@ function TreeView({ tree, here, a, b }: { tree: Tree; here: Node; a: string | nu
           <span />
           <span class="wide row">
             <b class="graph">{branch.name}</b>
-            <span class="quiet cut">{branch.runId ? shortId(branch.runId) : ""}</span>
+            <span class="quiet cut">{branch.runId?.startsWith("run_") ? shortId(branch.runId) : ""}</span>
           </span>
         </div>,
         ...tree.nodes.filter((node) => node.lane === branch.lane).map((node) => <Row key={node.id} node={node} isHere={node === here} a={a} b={b} />),
@@ -179,7 +179,7 @@ function StateAt({ history, checkpoint }: { history: Checkpoint[]; checkpoint: C
     <>
       <header class="block row">
         <h2 class="grow">{words.stateAt(checkpoint.metadata.step ?? 0)}</h2>
-        {checkpoint.metadata.run_id && (
+        {checkpoint.metadata.run_id?.startsWith("run_") && (
           <a class="mono" href={hrefOf(["runs", checkpoint.metadata.run_id])}>
             {shortId(checkpoint.metadata.run_id)}
           </a>

@@ -102,7 +102,7 @@ function Axis({ ticks, nowAt, span, onZoom }: AxisProps) {
       >
         {dragged && <rect class="picked" x={`${Math.min(dragged.from, dragged.to)}%`} width={`${Math.abs(dragged.to - dragged.from)}%`} height="28" />}
         {ticks.map(({ x, label }) =>
-          nowAt !== null && Math.abs(x - nowAt) < 8 ? null : (
+          nowAt !== null && Math.abs(x - nowAt) < 11 ? null : (
             <text key={x} x={`${x}%`} y="18" text-anchor={x < 2 ? "start" : x > 96 ? "end" : "middle"}>
               {label}
             </text>
