@@ -78,23 +78,23 @@ export function RunView() {
       {view === "definition" && (
         <div class="panes two-panes">
           <GraphPane scene={scene} chosenKey={visit?.key ?? null} onChoose={chooseStep} />
-          <section class="pane scrolls">
+          <section class="pane scrolls" tabIndex={0}>
             <DefinitionTab store={store} node={visit?.name ?? null} />
           </section>
         </div>
       )}
       {view === "output" && (
         <div class="panes halves">
-          <section class="pane scrolls">
+          <section class="pane scrolls" tabIndex={0}>
             <ValueView title={words.inspector.tabs.input} value={run.input} none={texts.none} />
           </section>
-          <section class="pane scrolls">
+          <section class="pane scrolls" tabIndex={0}>
             <ValueView title={words.inspector.tabs.output} value={run.output} none={words.says[run.status]} />
           </section>
         </div>
       )}
       {view === "logs" && (
-        <section class="sheet scrolls">
+        <section class="sheet scrolls" tabIndex={0}>
           <LogLines lines={(store.logs.value ?? []).flatMap((log) => log.lines)} none={words.logs.none} />
         </section>
       )}

@@ -58,7 +58,7 @@ function Schedules() {
           <th>{words.cron}</th>
           <th>{words.next}</th>
           <th>{words.last}</th>
-          <th />
+          <td />
         </tr>
       </thead>
       <tbody>

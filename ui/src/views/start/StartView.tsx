@@ -206,7 +206,7 @@ function Earlier({ runs, onTake }: { runs: Run[] | null; onTake: (run: Run) => v
   });
   return (
     <div class="block earlier-list">
-      <h3>{words.earlier}</h3>
+      <h2>{words.earlier}</h2>
       {!distinct.length && <p class="quiet">{words.noEarlier}</p>}
       {distinct.slice(0, 6).map((run) => (
         <button type="button" class="earlier" key={run.id} onClick={() => onTake(run)}>

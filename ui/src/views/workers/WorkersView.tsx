@@ -50,7 +50,7 @@ function Workers({ workers, onChange }: { workers: Worker[]; onChange: () => voi
           <th>{columns.load}</th>
           <th>{columns.queues}</th>
           <th>{columns.since}</th>
-          <th />
+          <td />
         </tr>
       </thead>
       <tbody>

@@ -175,7 +175,7 @@ function Frame({ frame, layout, onShut }: { frame: { id: string; name: string; m
       <text x={left + 8} y={top + 14}>
         {frame.name}
       </text>
-      <g class="opener" role="button" tabIndex={0} aria-label={words.shut(frame.name)} onClick={() => onShut(frame.id)} onKeyDown={(event) => event.key === "Enter" && onShut(frame.id)}>
+      <g class="opener" role="button" tabindex={0} aria-label={words.shut(frame.name)} onClick={() => onShut(frame.id)} onKeyDown={(event) => event.key === "Enter" && onShut(frame.id)}>
         <rect x={right - 24} y={top} width="24" height="24" fill="transparent" />
         <path d={`M${right - 18} ${top + 10}h10`} fill="none" stroke="currentColor" stroke-width="1.5" />
       </g>
