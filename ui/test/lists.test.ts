@@ -5,7 +5,7 @@ import { formatCount, formatDuration, formatCost, shortId } from "../src/format"
 import { hrefOf, readAddress } from "../src/router";
 import { readAttempts, readPauses, readVisits } from "../src/views/run/model";
 import { applyEvents } from "../src/views/run/store";
-import { ticksOf } from "../src/views/run/waterfall/time";
+import { findFolds, Scale, ticksOf } from "../src/views/run/waterfall/time";
 import { filterQuery, toApiQuery, toFilterBody, toPeriod } from "../src/views/runs/filters";
 import { MOST_ROWS, pagesOf, windowAt } from "../src/views/runs/windowing";
 import { findParting, toTree } from "../src/views/threads/tree";
@@ -165,4 +165,29 @@ test("ticks are round, and at most six", () => {
     expect(ticks.length).toBeLessThanOrEqual(6);
     expect(ticks.length).toBeGreaterThanOrEqual(2);
   }
+});
+
+describe("the axis of a waterfall", () => {
+  const span = { from: 0, to: 100_000 };
+
+  test("folds times in which nothing works, if they are long", () => {
+    expect(findFolds(span, [{ from: 0, to: 5_000 }, { from: 4_000, to: 10_000 }, { from: 12_000, to: 15_000 }, { from: 80_000, to: 90_000 }])).toEqual([{ from: 15_000, to: 80_000 }]);
+    expect(findFolds(span, [{ from: 0, to: 100_000 }])).toEqual([]);
+    expect(findFolds(span, [{ from: 0, to: 10_000 }])).toEqual([{ from: 10_000, to: 100_000 }]);
+  });
+
+  test("keeps the order of times, and gives a time back for its place", () => {
+    const scale = new Scale(span, [{ from: 15_000, to: 80_000 }]);
+    const places = [0, 10_000, 15_000, 40_000, 80_000, 95_000, 100_000].map((at) => scale.place(at));
+    expect(places).toEqual([...places].sort((a, b) => a - b));
+    expect(places[0]).toBe(0);
+    expect(places.at(-1)).toBeCloseTo(100);
+    for (const at of [1_000, 14_000, 50_000, 90_000]) expect(scale.timeAt(scale.place(at))).toBeCloseTo(at);
+  });
+
+  test("has no ticks within a fold", () => {
+    const ticks = new Scale(span, [{ from: 15_000, to: 80_000 }]).ticks(0);
+    expect(ticks.every(({ at }) => at <= 15_000 || at >= 80_000)).toBe(true);
+    expect(ticks.length).toBeGreaterThan(1);
+  });
 });

@@ -14,6 +14,9 @@ import { type Attempt, readAttempts, readVisits, type Visit } from "./model";
 
 const ENDED = ["completed", "failed", "cancelled"];
 
+/** The drawings that were read before, so that the next run of a graph is drawn at once. */
+const drawings = new Map<string, GraphDescription>();
+
 export class RunStore {
   readonly run = signal<Run | null>(null);
   readonly steps = signal<Step[]>([]);
@@ -95,8 +98,14 @@ export class RunStore {
   private async loadGraph(): Promise<void> {
     const run = this.run.peek();
     if (!run) return;
+    const known = drawings.get(run.graph);
+    if (known) this.graph.value = known;
     await Promise.all([
-      this.optional(async (abort) => (this.graph.value = await api.graph(run.graph, abort))),
+      this.optional(async (abort) => {
+        const graph = await api.graph(run.graph, abort);
+        drawings.set(run.graph, graph);
+        if (graph.version !== known?.version) this.graph.value = graph;
+      }),
       this.optional(async (abort) => (this.diagram.value = run.definitionId ? await api.diagram(run.definitionId, abort) : null)),
       this.loadTotals(),
     ]);

@@ -163,7 +163,8 @@ function tabsOf(store: RunStore, scene: RunScene, visit: Visit): TabChoice<Inspe
 function chooseTab(visit: Visit, tabs: TabChoice<InspectorTab>[], asked: InspectorTab | null): InspectorTab {
   if (asked && tabs.some((tab) => tab.key === asked)) return asked;
   if (visit.tasks.length > 1) return "tasks";
-  return visit.status === "failed" || visit.status === "retrying" ? "error" : "diff";
+  if (visit.status === "failed" || visit.status === "retrying") return "error";
+  return visit.endedAt === null ? "input" : "diff"; // what it changes is known when it ends
 }
 
 interface ContentProps {

@@ -3,13 +3,14 @@
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
+import { formatDuration } from "../../../format";
 import { useKeys } from "../../../keys";
 import { Segments } from "../../../parts/controls";
 import { Glyph } from "../../../parts/glyphs";
 import { texts } from "../../../texts";
 import type { RunScene } from "../scene";
 import { type Bar, type FallRow, fallRows } from "./rows";
-import { place, type Span, ticksOf } from "./time";
+import { findFolds, Scale, type Span } from "./time";
 
 const words = texts.run.fall;
 
@@ -24,13 +25,16 @@ interface WaterfallProps {
 export function Waterfall({ scene, chosenKey, onChoose, onPane, children }: WaterfallProps) {
   const mode = useSignal<"steps" | "calls">("steps");
   const zoom = useSignal<Span | null>(null);
+  const isUnfolded = useSignal(false);
   useKeys({ "0": () => (zoom.value = null) });
   const rows = fallRows(scene, mode.value, chosenKey);
   const origin = Date.parse(scene.run.createdAt);
   const span = zoom.value ?? wholeSpan(scene, rows, origin);
+  const scale = new Scale(span, zoom.value || isUnfolded.value ? [] : findFolds(span, busyTimes(rows)));
   const isLive = !["completed", "failed", "cancelled"].includes(scene.run.status);
-  const nowAt = isLive && scene.now <= span.to ? place(scene.now, span) : null;
-  const ticks = ticksOf(span, origin);
+  const nowAt = isLive && scene.now <= span.to ? scale.place(scene.now) : null;
+  const ticks = scale.ticks(origin);
+  const hasFolds = scale.pieces.some((piece) => piece.isFolded);
   return (
     <section class="pane fallpane" aria-label={words.title}>
       <header>
@@ -40,12 +44,22 @@ export function Waterfall({ scene, chosenKey, onChoose, onPane, children }: Wate
             <Segments label={words.title} chosen="waterfall" onChoose={onPane} choices={[{ key: "graph", label: texts.run.graph.title }, { key: "waterfall", label: words.title }]} />
           </span>
         )}
+        {(hasFolds || isUnfolded.value) && !zoom.value && (
+          <button type="button" class="link" onClick={() => (isUnfolded.value = !isUnfolded.value)}>
+            {isUnfolded.value ? words.fold : words.unfold}
+          </button>
+        )}
+        {zoom.value && (
+          <button type="button" class="link" onClick={() => (zoom.value = null)}>
+            {words.whole}
+          </button>
+        )}
         <Segments label={words.title} chosen={mode.value} onChoose={(key) => (mode.value = key)} choices={[{ key: "steps", label: words.steps }, { key: "calls", label: words.calls }]} />
       </header>
       <div class="fall">
-        <Axis ticks={ticks.map(({ at, label }) => ({ x: place(at, span), label }))} nowAt={nowAt} span={span} onZoom={(chosen) => (zoom.value = chosen)} />
+        <Axis ticks={ticks.map(({ at, label }) => ({ x: scale.place(at), label }))} nowAt={nowAt} scale={scale} onZoom={(chosen) => (zoom.value = chosen)} />
         {rows.map((row) => (
-          <Row key={row.key} row={row} span={span} ticks={ticks.map(({ at }) => place(at, span))} nowAt={nowAt} isChosen={row.level === 0 && row.visit !== null && isOf(scene, row, chosenKey)} onChoose={onChoose} />
+          <Row key={row.key} row={row} scale={scale} ticks={ticks.map(({ at }) => scale.place(at))} nowAt={nowAt} isChosen={row.level === 0 && row.visit !== null && isOf(scene, row, chosenKey)} onChoose={onChoose} />
         ))}
       </div>
       {children}
@@ -56,6 +70,12 @@ export function Waterfall({ scene, chosenKey, onChoose, onPane, children }: Wate
 
 function isOf(scene: RunScene, row: FallRow, chosenKey: string | null): boolean {
   return scene.byNode.get(row.key)?.some((visit) => visit.key === chosenKey) ?? false;
+}
+
+/** The times in which something worked or was tried; the rest was spent waiting. */
+function busyTimes(rows: FallRow[]): Span[] {
+  const bars = rows.flatMap((row) => row.bars.filter((bar) => bar.kind !== "wait" && bar.kind !== "back" && bar.kind !== "queue"));
+  return [...bars, ...rows.flatMap((row) => (row.comb ? [row.comb] : []))];
 }
 
 /** All of the run, and the next attempt if it is not far; a live run leaves some room. */
@@ -69,11 +89,11 @@ function wholeSpan(scene: RunScene, rows: FallRow[], origin: number): Span {
 interface AxisProps {
   ticks: { x: number; label: string }[];
   nowAt: number | null;
-  span: Span;
+  scale: Scale;
   onZoom: (span: Span) => void;
 }
 
-function Axis({ ticks, nowAt, span, onZoom }: AxisProps) {
+function Axis({ ticks, nowAt, scale, onZoom }: AxisProps) {
   const drag = useSignal<{ from: number; to: number } | null>(null);
   const at = (event: PointerEvent): number => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
@@ -84,8 +104,7 @@ function Axis({ ticks, nowAt, span, onZoom }: AxisProps) {
     drag.value = null;
     if (!chosen || Math.abs(chosen.to - chosen.from) < 1) return;
     const [low, high] = [Math.min(chosen.from, chosen.to), Math.max(chosen.from, chosen.to)];
-    const whole = span.to - span.from;
-    onZoom({ from: span.from + (low / 100) * whole, to: span.from + (high / 100) * whole });
+    onZoom({ from: scale.timeAt(low), to: scale.timeAt(high) });
   };
   const dragged = drag.value;
   return (
@@ -108,7 +127,15 @@ function Axis({ ticks, nowAt, span, onZoom }: AxisProps) {
             </text>
           ),
         )}
-        {nowAt !== null && (
+        {scale.pieces.map(
+          (piece) =>
+            piece.isFolded && (
+              <text key={piece.from} class="folded" x={`${(piece.left + piece.right) / 2}%`} y="18" text-anchor="middle">
+                {`⋯ ${formatDuration((piece.to - piece.from) / 1000)}`}
+              </text>
+            ),
+        )}
+        {nowAt !== null && !scale.pieces[scale.pieces.length - 1]?.isFolded && (
           <text class="nowtag" x={`${nowAt}%`} y="18" text-anchor="middle">
             {words.now}
           </text>
@@ -121,14 +148,14 @@ function Axis({ ticks, nowAt, span, onZoom }: AxisProps) {
 
 interface RowProps {
   row: FallRow;
-  span: Span;
+  scale: Scale;
   ticks: number[];
   nowAt: number | null;
   isChosen: boolean;
   onChoose: (key: string) => void;
 }
 
-function Row({ row, span, ticks, nowAt, isChosen, onChoose }: RowProps) {
+function Row({ row, scale, ticks, nowAt, isChosen, onChoose }: RowProps) {
   const name = `fr${row.level ? " in1" : ""}${isChosen ? " chosen" : ""}${row.status === "pending" ? " due" : ""}`;
   const { visit } = row;
   return (
@@ -143,12 +170,13 @@ function Row({ row, span, ticks, nowAt, isChosen, onChoose }: RowProps) {
         {ticks.map((x) => (
           <line key={x} class="gridline" x1={`${x}%`} x2={`${x}%`} y2="28" />
         ))}
-        {row.comb && <Comb comb={row.comb} span={span} />}
+        {scale.pieces.map((piece) => piece.isFolded && <rect key={piece.from} class="w-fold" x={`${piece.left}%`} width={`${piece.right - piece.left}%`} height="28" />)}
+        {row.comb && <Comb comb={row.comb} scale={scale} />}
         {row.bars.map((bar, index) => (
-          <BarShape key={index} bar={bar} span={span} isNested={row.level > 0} />
+          <BarShape key={index} bar={bar} scale={scale} isNested={row.level > 0} />
         ))}
         {row.text && (
-          <text class="w-text" x={`${place(row.text.at, span)}%`} y={place(row.text.at, span) > 82 ? 8 : 18} dx={place(row.text.at, span) > 82 ? -6 : 6} text-anchor={place(row.text.at, span) > 82 ? "end" : "start"}>
+          <text class="w-text" x={`${scale.place(row.text.at)}%`} y={scale.place(row.text.at) > 82 ? 8 : 18} dx={scale.place(row.text.at) > 82 ? -6 : 6} text-anchor={scale.place(row.text.at) > 82 ? "end" : "start"}>
             {row.text.words}
           </text>
         )}
@@ -159,17 +187,17 @@ function Row({ row, span, ticks, nowAt, isChosen, onChoose }: RowProps) {
   );
 }
 
-function BarShape({ bar, span, isNested }: { bar: Bar; span: Span; isNested: boolean }) {
-  const from = Math.max(0, place(bar.from, span));
-  const to = Math.min(100, place(bar.to, span));
+function BarShape({ bar, scale, isNested }: { bar: Bar; scale: Scale; isNested: boolean }) {
+  const from = Math.max(0, scale.place(bar.from));
+  const to = Math.min(100, scale.place(bar.to));
   if (to < 0 || from > 100) return null;
   if (bar.kind === "queue" || bar.kind === "back") return <line class={`w-${bar.kind}`} x1={`${from}%`} x2={`${to}%`} y1="14" y2="14" />;
   return <rect class={`w-${bar.kind}`} x={`${from}%`} y={isNested ? 10 : 9} width={`${Math.max(0.4, to - from)}%`} height={isNested ? 8 : 10} rx="1.5" />;
 }
 
-function Comb({ comb, span }: { comb: NonNullable<FallRow["comb"]>; span: Span }) {
-  const from = place(comb.from, span);
-  const width = place(comb.to, span) - from;
+function Comb({ comb, scale }: { comb: NonNullable<FallRow["comb"]>; scale: Scale }) {
+  const from = scale.place(comb.from);
+  const width = scale.place(comb.to) - from;
   const step = width / comb.counts.length;
   const most = Math.max(1, ...comb.counts);
   return (
