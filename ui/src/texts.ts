@@ -190,7 +190,7 @@ export const texts = {
   run: {
     where: "Where",
     copyId: "Copy the id",
-    facts: { started: "Started", due: "Due", duration: "Duration", superstep: "Superstep", cost: "Cost", tokens: "Tokens", thread: "Thread", definition: "Definition", source: "Source", queue: "Queue", parent: "Parent" },
+    facts: { started: "Started", due: "Due", duration: "Duration", superstep: "Superstep", cost: "Cost", tokens: "Tokens", thread: "Thread", definition: "Definition", source: "Source", queue: "Queue", parent: "Parent", worker: "Worker" },
     actions: { answer: (count: number) => (count === 1 ? "Answer 1 question" : `Answer ${count} questions`), retry: (step: string) => `Retry from ${step}`, retryRun: "Retry", pause: "Pause", resume: "Continue", cancel: "Cancel", sure: "Really cancel?", again: "Run again", edit: "Edit state, go on", download: "Export as JSON", picture: "Graph as a picture" },
     done: { retry: "The run tries again.", pause: "The run pauses after its current step.", resume: "The run goes on.", cancel: "The run is cancelled." },
     tabs: { overview: "Overview", events: "Events", time: "Time", definition: "Definition", logs: "Logs", output: "Input and output" },
@@ -360,7 +360,8 @@ export const texts = {
     title: "Threads",
     open: "Open a thread",
     id: "Name of the thread",
-    recent: "Threads of recent runs",
+    recent: "Those that were used last",
+    changed: "Used",
     none: "No threads yet",
     noneHelp: "A thread keeps the state of its runs. Each run has one, with its own name unless you give it another.",
     state: "State",

@@ -16,6 +16,10 @@ export function whenSignedOut(call: () => void): void {
   onSignedOut = call;
 }
 
+export function noteSignedOut(): void {
+  onSignedOut();
+}
+
 export function toQuery(query: Query | URLSearchParams): string {
   if (query instanceof URLSearchParams) return query.size ? `?${query}` : "";
   const parameters = new URLSearchParams();
@@ -49,7 +53,7 @@ async function send(method: string, path: string, body?: unknown, signal?: Abort
   if (response.ok) return (content ?? {}) as { data: unknown; meta?: Meta };
   const error = (content as { error?: { code?: string; message?: string; details?: Json } } | null)?.error ?? {};
   const retryAfter = Number(response.headers.get("retry-after")) || null;
-  if (response.status === 401) onSignedOut();
+  if (response.status === 401) noteSignedOut();
   if (response.status === 502 || response.status === 503 || response.status === 504) noteUnreachable();
   throw new ApiError(response.status, error.code ?? `HTTP_${response.status}`, error.message ?? texts.errors.unexpected, error.details ?? null, requestId, retryAfter);
 }
@@ -112,6 +116,7 @@ export const api = {
   diagram: (id: string, signal?: AbortSignal) => get<T.Diagram>(`${at("workflow-definitions", id)}/diagram`, {}, signal),
   source: (id: string, signal?: AbortSignal) => get<T.Source>(`${at("workflow-definitions", id)}/source`, {}, signal),
 
+  threads: (prefix: string, signal?: AbortSignal) => get<T.ThreadInList[]>("/threads", { prefix }, signal),
   threadState: (id: string, checkpointId?: string, signal?: AbortSignal) =>
     get<T.Checkpoint>(`${at("threads", id)}/state`, { checkpointId }, signal),
   history: (id: string, limit: number, signal?: AbortSignal) => get<T.Checkpoint[]>(`${at("threads", id)}/history`, { limit }, signal),

@@ -6,7 +6,7 @@
    and a gap makes the reader begin again after the last one it has. So nothing is lost, and nothing is taken twice. */
 
 import { noteReached, noteUnreachable } from "../state/connection";
-import { ROOT } from "./client";
+import { noteSignedOut, ROOT } from "./client";
 import { type ServerEvent, SseParser } from "./sse";
 import type { LiveEvent, Run, RunEvent } from "./types";
 
@@ -54,6 +54,7 @@ async function readOnce(lastId: string, reading: Reading, seen: (id: string) => 
     });
     if (response.status >= 500 || response.status === 429) return "lost";
     if (!response.ok || !response.body) {
+      if (response.status === 401) noteSignedOut(); // the key was revoked, or the session has ended
       reading.onRefused?.(response.status);
       return "stop";
     }

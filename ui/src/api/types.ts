@@ -36,6 +36,7 @@ export interface Run {
   status: RunStatus;
   currentStepName: string | null;
   activity?: Activity | null;
+  workerHost?: string | null;
   input: Json;
   output: Json;
   error: RunError | null;
@@ -245,6 +246,15 @@ export interface Trace {
   queued: { startedAt: string; endedAt: string | null }[];
   totalSteps: number;
   lastEvent: number;
+}
+
+export interface ThreadInList {
+  threadId: string;
+  changedAt: string;
+  runId: string;
+  graph: string;
+  status: RunStatus;
+  runCount: number;
 }
 
 export interface CheckpointTask {

@@ -190,6 +190,7 @@ function Facts({ store, scene, run }: { store: RunStore; scene: RunScene; run: R
         </Fact>
       )}
       <Fact name={facts.source}>{run.source}</Fact>
+      {run.workerHost && <Fact name={facts.worker}>{run.workerHost}</Fact>}
       {run.queue !== "default" && <Fact name={facts.queue}>{run.queue}</Fact>}
       {run.parentId && (
         <Fact name={facts.parent}>

@@ -1,8 +1,7 @@
-/* Threads: those of recent runs, and one with its history. */
+/* Threads: those that were used last, and one with its history. */
 
 import { useSignal } from "@preact/signals";
 import { api } from "../../api/client";
-import type { Run } from "../../api/types";
 import { formatAgo } from "../../format";
 import { Bones, Button, Empty } from "../../parts/controls";
 import { Glyph } from "../../parts/glyphs";
@@ -11,7 +10,6 @@ import { Problem } from "../../parts/Problem";
 import { address, hrefOf, open } from "../../router";
 import { now } from "../../state/clock";
 import { texts } from "../../texts";
-import { glyphOf } from "../runs/sentence";
 import { HistoryView } from "./HistoryView";
 
 const words = texts.threads;
@@ -23,10 +21,9 @@ export function ThreadsView() {
 
 function ThreadList() {
   const text = useSignal("");
-  const [runs, again] = useLoad((signal) => api.runs(new URLSearchParams({ pageSize: "100", brief: "true" }), signal), [], 10);
-  const threads = new Map<string, Run[]>();
-  for (const run of runs.value.data?.items ?? []) threads.set(run.threadId, [...(threads.get(run.threadId) ?? []), run]);
-  const shown = [...threads].filter(([id, [run]]) => `${id} ${run?.graph}`.toLowerCase().includes(text.value.trim().toLowerCase()));
+  const prefix = text.value.trim();
+  const [threads, again] = useLoad((signal) => api.threads(prefix, signal), [prefix], 10);
+  const shown = threads.value.data;
   return (
     <div class="scroller">
       <header class="head">
@@ -46,9 +43,9 @@ function ThreadList() {
         </Button>
       </form>
       <section class="sheet">
-        {runs.value.error !== null && !runs.value.data ? (
-          <Problem error={runs.value.error} onRetry={again} />
-        ) : !runs.value.data ? (
+        {threads.value.error !== null && !shown ? (
+          <Problem error={threads.value.error} onRetry={again} />
+        ) : !shown ? (
           <Bones />
         ) : !shown.length ? (
           <Empty title={words.none}>
@@ -62,27 +59,23 @@ function ThreadList() {
                 <th>{texts.start.graph}</th>
                 <th>{words.runs}</th>
                 <th>{texts.runs.columns.status}</th>
-                <th>{texts.runs.columns.started}</th>
+                <th>{words.changed}</th>
               </tr>
             </thead>
             <tbody>
-              {shown.map(([id, [newest, ...others]]) => (
-                <tr key={id}>
+              {shown.map((thread) => (
+                <tr key={thread.threadId}>
                   <td class="mono cut">
-                    <a href={hrefOf(["threads", id])}>{id}</a>
+                    <a href={hrefOf(["threads", thread.threadId])}>{thread.threadId}</a>
                   </td>
-                  <td>{newest?.graph}</td>
+                  <td>{thread.graph}</td>
                   <td>
-                    <a href={hrefOf(["runs"], { thread: id })}>{others.length + 1}</a>
+                    <a href={hrefOf(["runs"], { thread: thread.threadId })}>{thread.runCount}</a>
                   </td>
                   <td>
-                    {newest && (
-                      <>
-                        <Glyph status={glyphOf(newest)} isSilent /> {texts.runStatus[newest.status]}
-                      </>
-                    )}
+                    <Glyph status={thread.status} isSilent /> {texts.runStatus[thread.status]}
                   </td>
-                  <td class="mid">{newest && formatAgo(newest.createdAt, now.value)}</td>
+                  <td class="mid">{formatAgo(thread.changedAt, now.value)}</td>
                 </tr>
               ))}
             </tbody>

@@ -60,7 +60,10 @@ export class Scale {
   ticks(origin: number): Tick[] {
     const open = this.pieces.filter((piece) => !piece.isFolded);
     const shown = open.reduce((sum, piece) => sum + piece.to - piece.from, 0);
-    return open.flatMap((piece) => ticksOf(piece, origin, shown)).filter((tick, index, all) => index === 0 || this.place(tick.at) - this.place((all[index - 1] as Tick).at) > 8);
+    const isFree = (at: number): boolean => this.pieces.every((piece) => !piece.isFolded || Math.abs((piece.left + piece.right) / 2 - at) > 9);
+    return open
+      .flatMap((piece) => ticksOf(piece, origin, shown))
+      .filter((tick, index, all) => isFree(this.place(tick.at)) && (index === 0 || this.place(tick.at) - this.place((all[index - 1] as Tick).at) > 8));
   }
 }
 
