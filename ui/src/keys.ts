@@ -13,6 +13,12 @@ function isTyped(target: EventTarget | null): boolean {
   return element.matches("input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable]");
 }
 
+/** Return whether Enter already means something for the element that has the focus. */
+function isPressed(target: EventTarget | null): boolean {
+  const element = target as HTMLElement | null;
+  return element?.matches?.("a, button, summary, input, [role=button], [role=treeitem], [role=option], [role=tab]") ?? false;
+}
+
 /** Return the name of a key with its modifiers, such as `j`, `?`, `Escape`, `Ctrl+Enter`, `g r`. */
 function nameOf(event: KeyboardEvent): string {
   const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
@@ -24,6 +30,7 @@ export function startKeys(): void {
     if (event.altKey || event.isComposing) return;
     const name = nameOf(event);
     if (isTyped(event.target) && name !== "Escape" && !name.startsWith("Ctrl+")) return;
+    if (name === "Enter" && isPressed(event.target)) return;
     const names = prefix ? [`${prefix} ${name}`, name] : [name];
     clearTimeout(prefixTimer);
     prefix = "";

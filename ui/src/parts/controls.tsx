@@ -29,7 +29,7 @@ export function Button({ children, icon, look = "", label, keys, onClick, isDisa
 }
 
 /** A button that asks once more in place: the first click turns it, the second within 3 s performs. */
-export function SureButton({ children, sure, look = "", keys, onSure, isDisabled = false }: { children: ComponentChildren; sure: string; look?: string; keys?: string; onSure: () => void; isDisabled?: boolean }) {
+export function SureButton({ children, sure, look = "", keys, id, onSure, isDisabled = false }: { children: ComponentChildren; sure: string; look?: string; keys?: string; id?: string; onSure: () => void; isDisabled?: boolean }) {
   const [isAsking, setAsking] = useState(false);
   useEffect(() => {
     if (!isAsking) return undefined;
@@ -41,7 +41,7 @@ export function SureButton({ children, sure, look = "", keys, onSure, isDisabled
     if (isAsking) onSure();
   };
   return (
-    <button type="button" class={`btn ${look}${isAsking ? " danger" : ""}`} onClick={click} disabled={isDisabled}>
+    <button type="button" id={id} class={`btn ${look}${isAsking ? " danger" : ""}`} onClick={click} disabled={isDisabled}>
       {isAsking ? sure : children}
       {keys && !isAsking && <kbd class="only-wide">{keys}</kbd>}
     </button>

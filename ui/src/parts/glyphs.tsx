@@ -51,7 +51,7 @@ export function Glyph({ status, isBig = false, isSilent = false }: GlyphProps) {
 /** A glyph within a drawing, at a place. There only its inside can turn: around the middle of the glyph. */
 export function GlyphAt({ status, x, y }: { status: Status; x: number; y: number }) {
   return (
-    <svg class={`g s-${status}`} x={x} y={y} width="14" height="14" viewBox="0 0 14 14" aria-hidden>
+    <svg class={`g s-${status}`} x={x} y={y} width="14" height="14" viewBox="0 0 14 14" role="img" aria-label={texts.status[status]}>
       {status === "running" ? <g class="turning">{SHAPES[status]}</g> : SHAPES[status]}
     </svg>
   );

@@ -67,7 +67,7 @@ export function QuestionView({ wait, onDone }: { wait: Wait; onDone: () => void 
     const answer = value.value ?? null;
     void perform(() => (wait.kind === "event" ? api.signal(wait.workflowRunId, wait.signalType ?? "", answer) : api.answer(wait.workflowRunId, { [wait.id]: answer })));
   };
-  useKeys({ "Ctrl+Enter": send });
+  useKeys({ "Ctrl+Enter": send, d: () => document.getElementById("decline")?.click() });
   const change = (next: Json | undefined): void => {
     value.value = next;
     if (problems.value.size) problems.value = validate(field, next);
@@ -132,7 +132,7 @@ export function QuestionView({ wait, onDone }: { wait: Wait; onDone: () => void 
           {firstWrong !== undefined ? words.wrong(problems.value.size, labelOf(field, firstWrong)) : (broken.value ?? "")}
         </span>
         {kind === "approval" && (
-          <SureButton look="tall" sure={words.sure} keys="D" onSure={() => decide("rejected")} isDisabled={!mayAnswer || isOffline.value}>
+          <SureButton id="decline" look="tall" sure={words.sure} keys="D" onSure={() => decide("rejected")} isDisabled={!mayAnswer || isOffline.value}>
             <span class="s-failed">{words.reject}</span>
           </SureButton>
         )}

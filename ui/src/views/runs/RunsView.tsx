@@ -111,7 +111,6 @@ export function RunsView() {
     Enter: () => {
       const run = list.row(here.value);
       if (run) open(hrefOf(["runs", run.id]));
-      else (document.activeElement as HTMLElement | null)?.click();
     },
     f: () => (isAdding.value = true),
     ".": showFresh,

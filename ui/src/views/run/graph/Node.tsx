@@ -19,7 +19,6 @@ export function GraphNode({ view, at, isChosen, isTabStop, onChoose, onOpen }: N
   if (view.kind === "start" || view.kind === "end") return <circle class={`term${view.kind === "end" ? " end" : ""}`} cx={x + width / 2} cy={y + height / 2} r="5" />;
   const isFan = view.heat.length > 0;
   const isAlone = !view.meta && !view.hot;
-  const label = [view.name, view.isInner ? "" : texts.status[view.status], view.badge, view.meta, view.hot].filter(Boolean).join(", ");
   const press = (event: KeyboardEvent): void => {
     if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
@@ -27,27 +26,27 @@ export function GraphNode({ view, at, isChosen, isTabStop, onChoose, onOpen }: N
     } else if (event.key === "o" && view.isOpenable) onOpen();
   };
   return (
-    <g class={`node ${view.isInner ? "within" : view.status}${isChosen ? " selected" : ""}`} tabindex={isTabStop ? 0 : -1} role="treeitem" aria-label={label} aria-selected={isChosen} data-node={view.id} onClick={onChoose} onKeyDown={press}>
+    <g class={`node ${view.isInner ? "within" : view.status}${isChosen ? " selected" : ""}`} tabindex={isTabStop ? 0 : -1} role="treeitem" aria-selected={isChosen} data-node={view.id} onClick={onChoose} onKeyDown={press}>
       {isFan && [6, 3].map((d) => <rect key={d} class="sheet-2" x={x + d} y={y - d} width={width - 2 * d} height={height} rx="6" />)}
       <rect class="body" x={x} y={y} width={width} height={height} rx="6" />
       {view.kind === "subgraph" && <rect class="inner" x={x + 3} y={y + 3} width={width - 6} height={height - 6} rx="3.5" />}
       {!view.isInner && <GlyphAt status={view.status} x={x + 11} y={y + 10 + (isAlone ? 5 : 0)} />}
-      <text aria-hidden class="name" x={x + (view.isInner ? 14 : 33)} y={y + 21 + (isAlone ? 5 : 0)}>
-        {view.name}
+      <text class="name" x={x + (view.isInner ? 14 : 33)} y={y + 21 + (isAlone ? 5 : 0)}>
+        {`${view.name} `}
       </text>
       {view.badge && (
-        <text aria-hidden class="meta" x={x + width - 11} y={y + 21} text-anchor="end">
-          {view.badge}
+        <text class="meta" x={x + width - 11} y={y + 21} text-anchor="end">
+          {`${view.badge} `}
         </text>
       )}
       {view.meta && (
-        <text aria-hidden class="meta" x={x + 33} y={y + 36}>
-          {view.meta}
+        <text class="meta" x={x + 33} y={y + 36}>
+          {`${view.meta} `}
         </text>
       )}
       {view.hot && (
-        <text aria-hidden class="meta hot" x={x + (isFan ? 11 : 33)} y={y + (isFan ? 41 : view.meta ? 51 : 36)}>
-          {view.hot}
+        <text class="meta hot" x={x + (isFan ? 11 : 33)} y={y + (isFan ? 41 : view.meta ? 51 : 36)}>
+          {`${view.hot} `}
         </text>
       )}
       {isFan && <HeatStrip heat={view.heat} x={x + 11} y={y + 58} width={width - 22} />}
