@@ -14,6 +14,7 @@ export const texts = {
   copied: "Copied",
   close: "Close",
   tryAgain: "Try again",
+  allRuns: "All runs",
   more: "More",
   none: "–",
 

@@ -1,6 +1,7 @@
 /* An error in the place of what could not be shown: what it means, and what to do. */
 
 import { ApiError } from "../api/errors";
+import { hrefOf } from "../router";
 import { texts } from "../texts";
 import { Button, CopyButton } from "./controls";
 import { Glyph } from "./glyphs";
@@ -20,7 +21,13 @@ export function Problem({ error, onRetry }: { error: unknown; onRetry?: () => vo
           <CopyButton text={`${known.code} ${known.requestId}`} />
         </p>
       )}
-      {onRetry && <Button onClick={onRetry}>{texts.tryAgain}</Button>}
+      {known?.status === 404 ? (
+        <a class="btn" href={hrefOf(["runs"])}>
+          {texts.allRuns}
+        </a>
+      ) : (
+        onRetry && <Button onClick={onRetry}>{texts.tryAgain}</Button>
+      )}
     </div>
   );
 }

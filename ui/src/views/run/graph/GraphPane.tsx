@@ -14,6 +14,9 @@ import type { NodeView } from "./nodes";
 import { openInPlace } from "./subgraphs";
 
 const words = texts.run.graph;
+/** How far a drawing is made smaller to fit the pane. */
+const LEAST_WIDE = 0.6;
+const LEAST_HIGH = 0.85;
 const ZOOMS = [0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 1, 1.25, 1.5, 2];
 
 interface GraphPaneProps {
@@ -40,7 +43,8 @@ export function GraphPane({ scene, chosenKey, onChoose, onPane }: GraphPaneProps
     const box = canvas.current;
     if (!box || !layout) return undefined;
     const measure = (): void => {
-      fits.value = Math.min(1, Math.max(0.25, Math.min((box.clientWidth - 32) / layout.width, Math.max(0.6, (box.clientHeight - 32) / layout.height))));
+      const [width, height] = [(box.clientWidth - 32) / layout.width, (box.clientHeight - 32) / layout.height];
+      fits.value = Math.min(1, Math.max(LEAST_WIDE, Math.min(width, Math.max(LEAST_HIGH, height)))); // beyond that it scrolls
     };
     measure();
     const observer = new ResizeObserver(measure);
@@ -53,6 +57,10 @@ export function GraphPane({ scene, chosenKey, onChoose, onPane }: GraphPaneProps
     zoom.value = ZOOMS[Math.min(ZOOMS.length - 1, Math.max(0, at + by))] ?? 1;
   };
   const chosenNode = views.find((view) => view.visits.some((visit) => visit.key === chosenKey))?.id;
+  useEffect(() => {
+    const at = chosenNode ? layout?.nodes.get(chosenNode) : undefined;
+    if (canvas.current && at) showWithin(canvas.current, at.x * scale, at.y * scale, at.width * scale, at.height * scale);
+  }, [chosenNode, layout, scale]);
   const toggle = (id: string): void => choose({ open: opened.includes(id) ? opened.filter((each) => each !== id) : [...opened, id] });
   return (
     <section class="pane canvas-pane" aria-label={words.title}>
@@ -74,6 +82,13 @@ export function GraphPane({ scene, chosenKey, onChoose, onPane }: GraphPaneProps
       </div>
     </section>
   );
+}
+
+/** Scroll a pane, and nothing else, as far as needed to show a part of it. */
+function showWithin(box: HTMLElement, x: number, y: number, width: number, height: number): void {
+  const room = 24;
+  if (y - room < box.scrollTop || y + height + room > box.scrollTop + box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
+  if (x - room < box.scrollLeft || x + width + room > box.scrollLeft + box.clientWidth) box.scrollLeft = x + width / 2 - box.clientWidth / 2;
 }
 
 /** Sizes only grow while a run is watched, so that nodes stay where they are when a line comes and goes. */

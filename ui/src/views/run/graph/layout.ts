@@ -110,17 +110,18 @@ function arrange(boxes: Box[], edges: EdgeIn[], back: Set<number>, joins: Map<st
   const graph = new Graph({ multigraph: true });
   graph.setGraph({ rankdir: "TB", nodesep: NODE_GAP, ranksep: RANK_GAP, edgesep: 16 });
   graph.setDefaultEdgeLabel(() => ({}));
-  for (const box of boxes) graph.setNode(box.id, { width: box.width, height: box.height });
+  // dagre sets what was added last to the left: so everything is added backwards, to stand in the order of the definition.
+  for (const box of [...boxes].reverse()) graph.setNode(box.id, { width: box.width, height: box.height });
   for (const target of joins.keys()) {
     graph.setNode(barId(target), { width: BAR_WIDTH, height: 3 });
     graph.setEdge(barId(target), target, { weight: 4 }, "bar");
   }
-  edges.forEach((edge, index) => {
-    if (back.has(index)) return;
+  for (const [index, edge] of [...edges.entries()].reverse()) {
+    if (back.has(index)) continue;
     const isBranch = joins.get(edge.target)?.includes(index);
     const width = edge.label ? Math.min(edge.label.length * PER_LETTER, 120) : 0;
     graph.setEdge(edge.source, isBranch ? barId(edge.target) : edge.target, { width, height: width ? 12 : 0, labelpos: "r", weight: edge.kind === "plain" ? 2 : 1 }, String(index));
-  });
+  }
   runDagre(graph);
   return graph;
 }

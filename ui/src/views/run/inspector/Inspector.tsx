@@ -83,6 +83,12 @@ export function Inspector({ store, scene, visit, onChoose, isWide, onWiden }: In
       </div>
       <Tabs label={words.title} tabs={tabs} chosen={chosen} onChoose={(key) => choose({ tab: key })} />
       <div class="body" role="tabpanel">
+        {scene.run.status === "failed" && scene.run.error && !scene.run.error.step && (
+          <div class="banner bad">
+            <Glyph status="failed" />
+            <span>{scene.run.error.message}</span>
+          </div>
+        )}
         <Answer store={store} visit={visit} />
         <Content store={store} scene={scene} visit={visit} tab={chosen} isWide={isWide} />
       </div>
