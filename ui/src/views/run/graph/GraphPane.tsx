@@ -1,0 +1,199 @@
+/* The graph of a run: a drawing that changes where it stands. */
+
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import type { DrawnEdge } from "../../../api/types";
+import { Button, Segments } from "../../../parts/controls";
+import { address, choose } from "../../../router";
+import { texts } from "../../../texts";
+import type { RunScene } from "../scene";
+import { lookOf, timesTaken } from "./edges";
+import { type Layout, layOut, type Routed, toPath, toTip } from "./layout";
+import { GraphNode } from "./Node";
+import type { NodeView } from "./nodes";
+import { openInPlace } from "./subgraphs";
+
+const words = texts.run.graph;
+/** How far a drawing is made smaller to fit the pane. */
+const LEAST_WIDE = 0.6;
+const LEAST_HIGH = 0.85;
+const ZOOMS = [0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 1, 1.25, 1.5, 2];
+
+interface GraphPaneProps {
+  scene: RunScene;
+  chosenKey: string | null;
+  onChoose: (key: string) => void;
+  onPane?: ((pane: string) => void) | undefined;
+}
+
+export function GraphPane({ scene, chosenKey, onChoose, onPane }: GraphPaneProps) {
+  const opened = address.value.query.getAll("open");
+  const canvas = useRef<HTMLDivElement>(null);
+  const zoom = useSignal<number | null>(null);
+  const graph = scene.graph;
+  const drawing = useMemo(() => (graph ? openInPlace(graph, scene.diagram, opened) : null), [graph, scene.diagram, opened.join("\n")]);
+  const views = drawing ? scene.nodes(drawing.nodes, drawing.edges) : [];
+  const sizes = useRef(new Map<string, { width: number; height: number }>());
+  const boxes = views.map((view) => keepSize(sizes.current, view));
+  const shape = boxes.map((box) => `${box.id} ${box.width} ${box.height}`).join("\n");
+  const edges = drawing ? labelled(drawing.edges, scene) : [];
+  const layout = useMemo(() => (drawing ? layOut(boxes, edges) : null), [drawing, shape, edges.map((edge) => edge.label).join("\n")]);
+  const fits = useSignal(1);
+  useEffect(() => {
+    const box = canvas.current;
+    if (!box || !layout) return undefined;
+    const measure = (): void => {
+      const [width, height] = [(box.clientWidth - 32) / layout.width, (box.clientHeight - 32) / layout.height];
+      fits.value = Math.min(1, Math.max(LEAST_WIDE, Math.min(width, Math.max(LEAST_HIGH, height)))); // beyond that it scrolls
+    };
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(box);
+    return () => observer.disconnect();
+  }, [layout]);
+  const scale = zoom.value ?? fits.value;
+  const step = (by: number) => (): void => {
+    const at = ZOOMS.findIndex((each) => each >= scale - 0.001);
+    zoom.value = ZOOMS[Math.min(ZOOMS.length - 1, Math.max(0, at + by))] ?? 1;
+  };
+  const chosenNode = views.find((view) => view.visits.some((visit) => visit.key === chosenKey))?.id;
+  useEffect(() => {
+    const at = chosenNode ? layout?.nodes.get(chosenNode) : undefined;
+    if (canvas.current && at) showWithin(canvas.current, at.x * scale, at.y * scale, at.width * scale, at.height * scale);
+  }, [chosenNode, layout, scale]);
+  const toggle = (id: string): void => choose({ open: opened.includes(id) ? opened.filter((each) => each !== id) : [...opened, id] });
+  return (
+    <section class="pane canvas-pane" aria-label={words.title}>
+      <header>
+        <h2 class="grow">{words.title}</h2>
+        {onPane && (
+          <span class="only-mid">
+            <Segments label={words.title} chosen="graph" onChoose={onPane} choices={[{ key: "graph", label: words.title }, { key: "waterfall", label: texts.run.fall.title }]} />
+          </span>
+        )}
+        <Button look="bare small only-wide" icon="minus" label={words.smaller} onClick={step(-1)} />
+        <Button look="bare small only-wide" icon="plus" label={words.larger} onClick={step(1)} />
+        <Button look="bare small only-wide" icon="fit" label={words.fit} onClick={() => (zoom.value = null)} />
+      </header>
+      <div class={`canvas${scale < 0.4 ? " far" : scale < 0.6 ? " mid-far" : ""}`} ref={canvas}>
+        {layout && drawing && (
+          <Drawing layout={layout} views={views} scene={scene} scale={scale} chosenNode={chosenNode} frames={drawing.frames} onShut={toggle} onOpen={toggle} onChoose={(view) => view.visit && onChoose(view.visit.key)} />
+        )}
+      </div>
+    </section>
+  );
+}
+
+/** Scroll a pane, and nothing else, as far as needed to show a part of it. */
+function showWithin(box: HTMLElement, x: number, y: number, width: number, height: number): void {
+  const room = 24;
+  if (y - room < box.scrollTop || y + height + room > box.scrollTop + box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
+  if (x - room < box.scrollLeft || x + width + room > box.scrollLeft + box.clientWidth) box.scrollLeft = x + width / 2 - box.clientWidth / 2;
+}
+
+/** Sizes only grow while a run is watched, so that nodes stay where they are when a line comes and goes. */
+function keepSize(sizes: Map<string, { width: number; height: number }>, view: NodeView): { id: string; width: number; height: number } {
+  const before = sizes.get(view.id);
+  const size = { width: Math.max(view.width, before?.width ?? 0), height: Math.max(view.height, before?.height ?? 0) };
+  sizes.set(view.id, size);
+  return { id: view.id, ...size };
+}
+
+/** An edge that closes a loop says how often it was taken. */
+function labelled(edges: DrawnEdge[], scene: RunScene): DrawnEdge[] {
+  return edges.map((edge) => {
+    const { times } = timesTaken(edge, scene.byNode, scene.hasBegun, scene.hasEnded);
+    const isRepeat = times > 0 && scene.isBack(edge);
+    return isRepeat ? { ...edge, label: [edge.label, words.went(times)].filter(Boolean).join(", ") } : edge;
+  });
+}
+
+interface DrawingProps {
+  layout: Layout;
+  views: NodeView[];
+  scene: RunScene;
+  scale: number;
+  chosenNode: string | undefined;
+  frames: { id: string; name: string; members: string[] }[];
+  onChoose: (view: NodeView) => void;
+  onOpen: (id: string) => void;
+  onShut: (id: string) => void;
+}
+
+function Drawing({ layout, views, scene, scale, chosenNode, frames, onChoose, onOpen, onShut }: DrawingProps) {
+  const placed = (view: NodeView) => layout.nodes.get(view.id);
+  const halo = chosenNode ? layout.nodes.get(chosenNode) : undefined;
+  const chosenView = views.find((view) => view.id === chosenNode);
+  const lift = chosenView?.heat.length ? 6 : 0;
+  const move = (event: KeyboardEvent): void => {
+    const order = views.filter((view) => view.visit).sort((a, b) => (placed(a)?.y ?? 0) - (placed(b)?.y ?? 0) || (placed(a)?.x ?? 0) - (placed(b)?.x ?? 0));
+    const by = event.key === "ArrowDown" || event.key === "ArrowRight" ? 1 : event.key === "ArrowUp" || event.key === "ArrowLeft" ? -1 : 0;
+    if (!by) return;
+    event.preventDefault();
+    const next = order[Math.min(order.length - 1, Math.max(0, order.findIndex((view) => view.id === chosenNode) + by))];
+    if (!next) return;
+    onChoose(next);
+    (event.currentTarget as Element).querySelector<SVGGElement>(`[data-node="${CSS.escape(next.id)}"]`)?.focus();
+  };
+  return (
+    <svg id="graph" width={layout.width * scale} height={layout.height * scale} viewBox={`0 0 ${layout.width} ${layout.height}`} role="tree" aria-label={words.of(scene.name)} onKeyDown={move}>
+      {frames.map((frame) => (
+        <Frame key={frame.id} frame={frame} layout={layout} onShut={onShut} />
+      ))}
+      {halo && <rect class="halo" x={halo.x - 4} y={halo.y - 4 - lift} width={halo.width + 8} height={halo.height + 8 + lift} rx="9" />}
+      {layout.edges.map((route, index) => (
+        <Edge key={index} route={route} scene={scene} />
+      ))}
+      {layout.edges.map(
+        ({ edge, label }, index) =>
+          label && (
+            <text key={index} class="elabel" x={label.at[0]} y={label.at[1]} text-anchor={label.anchor}>
+              {edge.label}
+            </text>
+          ),
+      )}
+      {layout.bars.map((bar) => (
+        <path key={bar.target} class={`joinbar${scene.byNode.has(bar.target) ? " taken" : ""}`} d={`M${bar.x - bar.width / 2} ${bar.y}h${bar.width}`} />
+      ))}
+      {views.map((view, index) => {
+        const at = placed(view);
+        return at && <GraphNode key={view.id} view={view} at={at} isChosen={view.id === chosenNode} isTabStop={chosenNode ? view.id === chosenNode : index === 1} onChoose={() => onChoose(view)} onOpen={() => onOpen(view.id)} />;
+      })}
+    </svg>
+  );
+}
+
+function Edge({ route, scene }: { route: Routed; scene: RunScene }) {
+  const { edge, points, hasTip } = route;
+  const isTip = edge.kind === "join" && edge.source === edge.target;
+  const taken = isTip ? scene.joinTaken(edge.target) : timesTaken(edge, scene.byNode, scene.hasBegun, scene.hasEnded);
+  const look = lookOf(edge, taken);
+  return (
+    <>
+      <path class={`edge ${look}`} d={toPath(points)} />
+      {hasTip && <path class={`edge ${look === "maybe" ? "maybe-tip" : look}`} d={toTip(points)} />}
+    </>
+  );
+}
+
+/** A subgraph that is open: a frame around its nodes, with a sign to close it. */
+function Frame({ frame, layout, onShut }: { frame: { id: string; name: string; members: string[] }; layout: Layout; onShut: (id: string) => void }) {
+  const nodes = frame.members.map((id) => layout.nodes.get(id)).filter((node) => node !== undefined);
+  if (!nodes.length) return null;
+  const left = Math.min(...nodes.map((node) => node.x)) - 16;
+  const top = Math.min(...nodes.map((node) => node.y)) - 22;
+  const right = Math.max(...nodes.map((node) => node.x + node.width)) + 16;
+  const bottom = Math.max(...nodes.map((node) => node.y + node.height)) + 12;
+  return (
+    <g class="subframe">
+      <rect x={left} y={top} width={right - left} height={bottom - top} rx="8" />
+      <text x={left + 8} y={top + 14}>
+        {frame.name}
+      </text>
+      <g class="opener" role="button" tabindex={0} aria-label={words.shut(frame.name)} onClick={() => onShut(frame.id)} onKeyDown={(event) => event.key === "Enter" && onShut(frame.id)}>
+        <rect x={right - 24} y={top} width="24" height="24" fill="transparent" />
+        <path d={`M${right - 18} ${top + 10}h10`} fill="none" stroke="currentColor" stroke-width="1.5" />
+      </g>
+    </g>
+  );
+}

@@ -1,0 +1,108 @@
+/* What the panes of a run show in common: the visits by the node that is drawn, their costs, and what was chosen. */
+
+import type { Diagram, DrawnEdge, DrawnNode, GraphDescription, ModelCall, Run, RunEvent, Trace, Wait } from "../../api/types";
+import { findBackEdges } from "./graph/order";
+import { type NodeView, viewNode } from "./graph/nodes";
+import { innerOf } from "./graph/subgraphs";
+import { now } from "../../state/clock";
+import { drawnIds, type Pause, type Visit } from "./model";
+
+export class RunScene {
+  readonly byNode: Map<string, Visit[]>;
+  private readonly back: Set<string>;
+  private readonly costs = new Map<string, number>();
+
+  constructor(
+    readonly run: Run,
+    readonly graph: GraphDescription | null,
+    readonly diagram: Diagram | null,
+    readonly visits: Visit[],
+    readonly waits: Wait[],
+    readonly calls: ModelCall[],
+    readonly toolEvents: RunEvent[],
+    readonly queued: Trace["queued"],
+    readonly pauses: Map<string, Pause[]>,
+  ) {
+    const nodes = graph?.nodes ?? [];
+    const edges = graph?.edges ?? [];
+    this.byNode = drawnIds(nodes, visits, (visit) => this.agentOf(visit));
+    const back = findBackEdges(nodes.map((node) => node.id), edges);
+    this.back = new Set(edges.filter((_, index) => back.has(index)).map(keyOf));
+    for (const call of calls) {
+      const visit = this.visitOfCall(call);
+      if (visit) this.costs.set(visit.key, (this.costs.get(visit.key) ?? 0) + call.costUsd);
+    }
+  }
+
+  get now(): number {
+    return now.value;
+  }
+
+  get name(): string {
+    return this.run.graph;
+  }
+
+  get hasBegun(): boolean {
+    return this.run.startedAt !== null;
+  }
+
+  get hasEnded(): boolean {
+    return this.run.status === "completed";
+  }
+
+  isBack(edge: DrawnEdge): boolean {
+    return this.back.has(keyOf(edge));
+  }
+
+  joinTaken(target: string): { times: number; isLive: boolean } {
+    const visits = this.byNode.get(target) ?? [];
+    return { times: visits.length, isLive: visits.some((visit) => visit.status === "running") };
+  }
+
+  costOf(visit: Visit): number {
+    return this.costs.get(visit.key) ?? 0;
+  }
+
+  nodes(nodes: DrawnNode[], edges: DrawnEdge[]): NodeView[] {
+    return nodes.map((node) =>
+      viewNode(node, {
+        visits: this.byNode.get(node.id) ?? [],
+        waits: this.waits,
+        cost: (visit) => this.costOf(visit),
+        joins: edges.filter((edge) => edge.kind === "join" && edge.target === node.id).length,
+        now: this.now,
+        canOpen: Boolean(this.diagram && innerOf(this.diagram, node.id)),
+        isInner: node.id.includes("/"),
+      }),
+    );
+  }
+
+  /** Return the visit in which a model was called: calls within a subgraph are told by their time. */
+  visitOfCall(call: { stepRunId: string | null; createdAt: string }): Visit | undefined {
+    if (call.stepRunId) return this.visits.find((visit) => visit.tasks.some((task) => task.step.id === call.stepRunId));
+    const at = Date.parse(call.createdAt);
+    return this.visits.findLast((visit) => visit.startedAt <= at && (visit.endedAt ?? Infinity) >= at);
+  }
+
+  callsOf(visit: Visit): ModelCall[] {
+    return this.calls.filter((call) => this.visitOfCall(call) === visit);
+  }
+
+  /** The tools that were called in a visit. */
+  toolsOf(visit: Visit): RunEvent[] {
+    return this.toolEvents.filter((event) => this.visitOfCall(event) === visit);
+  }
+
+  /** The agent of a network that worked in a visit, by its calls. */
+  private agentOf(visit: Visit): string | null {
+    const isWithin = (at: string): boolean => Date.parse(at) >= visit.startedAt && Date.parse(at) <= (visit.endedAt ?? Infinity);
+    const call = this.calls.find((each) => each.details?.agent && isWithin(each.createdAt));
+    const tool = this.toolEvents.find((each) => each.payload.agent && isWithin(each.createdAt));
+    const agent = call?.details?.agent ?? tool?.payload.agent;
+    return typeof agent === "string" ? agent : null;
+  }
+}
+
+function keyOf(edge: DrawnEdge): string {
+  return `${edge.source}\n${edge.target}\n${edge.kind}`;
+}

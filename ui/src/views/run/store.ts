@@ -1,0 +1,210 @@
+/* The data of one run: its record, steps and events, kept up to date by its stream.
+
+   All events come from the stream, also the old ones: that is one request, and has no gap between reading and following.
+   Events change steps at once; steps that are new, and the run itself, are then read again, at most every second. */
+
+import { batch, computed, type ReadonlySignal, signal } from "@preact/signals";
+import { api } from "../../api/client";
+import { ApiError, isAbort } from "../../api/errors";
+import { followRun } from "../../api/stream";
+import type { Diagram, GraphDescription, JsonMap, LiveEvent, Log, ModelCall, Run, RunEvent, Source, Step, StepStates, Trace, Wait } from "../../api/types";
+import { now } from "../../state/clock";
+import { loadWaits, waits } from "../../state/waits";
+import { type Attempt, readAttempts, readVisits, type Visit } from "./model";
+
+const ENDED = ["completed", "failed", "cancelled"];
+
+/** The drawings that were read before, so that the next run of a graph is drawn at once. */
+const drawings = new Map<string, GraphDescription>();
+
+export class RunStore {
+  readonly run = signal<Run | null>(null);
+  readonly steps = signal<Step[]>([]);
+  readonly events = signal<RunEvent[]>([]);
+  readonly graph = signal<GraphDescription | null>(null);
+  readonly diagram = signal<Diagram | null>(null);
+  readonly queued = signal<Trace["queued"]>([]);
+  /** The states around the visits that were looked at, by the key of the visit. */
+  readonly states = signal<Record<string, StepStates | "gone">>({});
+  readonly logs = signal<Log[] | null>(null);
+  readonly calls = signal<ModelCall[]>([]);
+  readonly source = signal<Source | "unknown" | null>(null);
+  readonly error = signal<unknown>(null);
+  /** Text of messages that models are writing, by the name of the step. */
+  readonly live = signal<Record<string, string>>({});
+  readonly waits: ReadonlySignal<Wait[]>;
+  readonly attempts: ReadonlySignal<Map<string, Attempt[]>>;
+  readonly visits: ReadonlySignal<Visit[]>;
+  readonly hasEnded: ReadonlySignal<boolean>;
+  private readonly controller = new AbortController();
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private pending: RunEvent[] = [];
+  private frame = 0;
+
+  constructor(readonly id: string) {
+    this.waits = computed(() => (waits.value ?? []).filter((wait) => wait.workflowRunId === id));
+    this.attempts = computed(() => readAttempts(this.events.value));
+    this.hasEnded = computed(() => ENDED.includes(this.run.value?.status ?? ""));
+    const passed = computed(() => this.nextAttempts().filter((at) => at <= now.value).length);
+    this.visits = computed(() => {
+      void passed.value; // a step between two attempts runs again once the time has come
+      return readVisits(this.steps.value, this.attempts.value, this.waits.value, now.peek());
+    });
+  }
+
+  open(): void {
+    void this.load().then(() => this.loadGraph());
+    void followRun(this.id, {
+      after: 0,
+      onEvents: (events) => this.take(events),
+      onLive: (event) => this.takeLive(event),
+      hasEnded: () => this.hasEnded.peek() && this.isComplete(),
+      onRefused: (status) => {
+        if (status === 404) this.error.value = new ApiError(404, "NOT_FOUND", "");
+      },
+      signal: this.controller.signal,
+    });
+  }
+
+  close(): void {
+    this.controller.abort();
+    clearTimeout(this.timer);
+    cancelAnimationFrame(this.frame);
+  }
+
+  private nextAttempts(): number[] {
+    if (this.hasEnded.value) return [];
+    return [...this.attempts.value.values()].map((attempts) => attempts[attempts.length - 1]?.nextAt ?? 0).filter((at) => at > 0);
+  }
+
+  private isComplete(): boolean {
+    const last = this.events.peek()[this.events.peek().length - 1]?.eventType ?? "";
+    return last.startsWith("WORKFLOW_");
+  }
+
+  async load(): Promise<void> {
+    try {
+      const { stepRuns, ...run } = await api.run(this.id, this.controller.signal);
+      batch(() => {
+        this.run.value = run;
+        this.steps.value = stepRuns;
+        this.error.value = null;
+      });
+    } catch (error) {
+      if (!isAbort(error) && (!(error instanceof ApiError) || !error.isPassing || !this.run.peek())) this.error.value = error;
+    }
+  }
+
+  private async loadGraph(): Promise<void> {
+    const run = this.run.peek();
+    if (!run) return;
+    const known = drawings.get(run.graph);
+    if (known) this.graph.value = known;
+    await Promise.all([
+      this.optional(async (abort) => {
+        const graph = await api.graph(run.graph, abort);
+        drawings.set(run.graph, graph);
+        if (graph.version !== known?.version) this.graph.value = graph;
+      }),
+      this.optional(async (abort) => (this.diagram.value = run.definitionId ? await api.diagram(run.definitionId, abort) : null)),
+      this.loadTotals(),
+    ]);
+  }
+
+  private async loadTotals(): Promise<void> {
+    await this.optional(async (abort) => (this.calls.value = (await api.cost(this.id, abort)).calls));
+    await this.optional(async (abort) => (this.queued.value = (await api.trace(this.id, abort)).queued));
+  }
+
+  /** Read the states before and after a visit. Once it has ended they stay as they are. */
+  async loadStates(visit: Visit): Promise<void> {
+    const known = this.states.peek()[visit.key];
+    const [task] = visit.tasks;
+    if (!task || (known !== undefined && known !== "gone" && known.after !== null)) return;
+    const keep = (states: StepStates | "gone"): void => void (this.states.value = { ...this.states.peek(), [visit.key]: states });
+    await this.optional(async (abort) => keep(await api.states(this.id, task.step.id, abort)), (error) => !isAbort(error) && !known && keep("gone"));
+  }
+
+  async loadLogs(): Promise<void> {
+    await this.optional(async (abort) => (this.logs.value = await api.logs(this.id, undefined, abort)));
+  }
+
+  async loadSource(): Promise<void> {
+    const id = this.run.peek()?.definitionId;
+    if (!id || this.source.peek()) return;
+    await this.optional(async (abort) => (this.source.value = await api.source(id, abort)), () => (this.source.value = "unknown"));
+  }
+
+  private async optional(load: (abort: AbortSignal) => Promise<unknown>, fail: (error: unknown) => unknown = () => undefined): Promise<void> {
+    await load(this.controller.signal).catch(fail);
+  }
+
+  /** Take events of the stream; they are applied once a frame. */
+  private take(events: RunEvent[]): void {
+    this.pending.push(...events);
+    if (this.frame) return;
+    const apply = (): void => {
+      this.frame = 0;
+      const fresh = this.pending;
+      this.pending = [];
+      this.apply(fresh);
+    };
+    this.frame = document.hidden ? (setTimeout(apply, 1000) as unknown as number) : requestAnimationFrame(apply);
+  }
+
+  private apply(fresh: RunEvent[]): void {
+    batch(() => {
+      this.events.value = [...this.events.peek(), ...fresh];
+      const run = this.run.peek();
+      const isNews = !run || fresh.some((event) => event.createdAt > run.updatedAt);
+      if (!isNews) return;
+      this.steps.value = applyEvents(this.steps.peek(), fresh);
+      this.refreshSoon(fresh.some((event) => event.eventType.startsWith("WORKFLOW_")));
+      if (fresh.some((event) => /WAITING|PAUSED|RESUMED|DECIDED/.test(event.eventType))) void loadWaits(this.controller.signal).catch(() => undefined);
+    });
+  }
+
+  /** Read again what events do not tell; a large run less often. */
+  refreshSoon(isUrgent = false): void {
+    if (this.timer && !isUrgent) return;
+    clearTimeout(this.timer);
+    const milliseconds = isUrgent ? 50 : this.steps.peek().length > 300 ? 2500 : 800;
+    this.timer = setTimeout(() => {
+      this.timer = undefined;
+      void this.load();
+      if (this.logs.peek()) void this.loadLogs();
+      void this.loadTotals();
+    }, milliseconds);
+  }
+
+  private takeLive(event: LiveEvent): void {
+    const name = event.stepName ?? "";
+    const text = pieceOf(event.payload as JsonMap | string | null);
+    if (event.eventType === "message" && text) this.live.value = { ...this.live.peek(), [name]: (this.live.peek()[name] ?? "") + text };
+  }
+}
+
+function pieceOf(payload: JsonMap | string | null): string {
+  if (typeof payload === "string") return payload;
+  const content = payload?.text ?? payload?.content ?? payload?.delta ?? null;
+  return typeof content === "string" ? content : "";
+}
+
+const STATUS_AFTER: Record<string, Step["status"]> = {
+  STEP_STARTED: "running",
+  STEP_COMPLETED: "completed",
+  STEP_WAITING: "waiting",
+  STEP_SKIPPED: "skipped",
+};
+
+/** Return the steps with the changes that events tell of. */
+export function applyEvents(steps: Step[], events: RunEvent[]): Step[] {
+  const changes = new Map<string, Partial<Step>>();
+  for (const event of events) {
+    const status = STATUS_AFTER[event.eventType];
+    if (!event.stepRunId || !status) continue;
+    changes.set(event.stepRunId, { ...changes.get(event.stepRunId), status, ...(status === "completed" ? { completedAt: event.createdAt } : {}) });
+  }
+  if (!changes.size) return steps;
+  return steps.map((step) => (changes.has(step.id) ? { ...step, ...changes.get(step.id) } : step));
+}

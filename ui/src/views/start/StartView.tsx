@@ -1,0 +1,229 @@
+/* Start a run: a form from the input schema of a graph, with the inputs of earlier runs; and what the run says, beside it. */
+
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import { api } from "../../api/client";
+import { ApiError } from "../../api/errors";
+import type { Json, Run } from "../../api/types";
+import { Form, JsonEditor } from "../../form/Form";
+import { defaultOf, type Field, readField } from "../../form/schema";
+import { type Problems, validate } from "../../form/validate";
+import { formatAge, formatValue } from "../../format";
+import { useKeys } from "../../keys";
+import { Bones, Button, Command, Empty, Segments } from "../../parts/controls";
+import { Glyph } from "../../parts/glyphs";
+import { useLoad } from "../../parts/load";
+import { Problem } from "../../parts/Problem";
+import { address, choose, hrefOf, open } from "../../router";
+import { now } from "../../state/clock";
+import { isOffline } from "../../state/connection";
+import { sayError } from "../../state/toast";
+import { texts } from "../../texts";
+import { glyphOf } from "../runs/sentence";
+import { Playground } from "./Playground";
+
+const words = texts.start;
+const ENVELOPE = ["messages", "input"];
+
+export function StartView() {
+  const [graphs, reload] = useLoad((signal) => api.graphs(signal), []);
+  const found = graphs.value.data;
+  if (graphs.value.error && !found) return <Problem error={graphs.value.error} onRetry={reload} />;
+  if (!found) return <Bones />;
+  const name = address.value.path[1] ?? found[0]?.name;
+  if (!name) {
+    return (
+      <Empty title={words.noGraphs}>
+        <p>{words.noGraphsHelp}</p>
+        <Command text="statewright dev graph.py" />
+      </Empty>
+    );
+  }
+  return <StartGraph key={name} name={name} names={[...new Set([...found.map((graph) => graph.name), name])]} />;
+}
+
+function StartGraph({ name, names }: { name: string; names: string[] }) {
+  const [graph] = useLoad((signal) => api.graph(name, signal), [name]);
+  const [earlier, again] = useLoad((signal) => api.runs(new URLSearchParams({ graph: name, pageSize: "12" }), signal), [name], 5);
+  const inputOf = address.value.query.get("input");
+  const value = useSignal<Json | undefined>(undefined);
+  const mode = useSignal<"form" | "json">("form");
+  const problems = useSignal<Problems>(new Map());
+  const broken = useSignal<string | null>(null);
+  const isMore = useSignal(false);
+  const thread = useSignal(address.value.query.get("thread") ?? "");
+  const tags = useSignal("");
+  const isBusy = useSignal(false);
+  const field = useMemo(() => startField(graph.value.data?.inputSchema ?? null), [graph.value.data]);
+  useEffect(() => {
+    if (graph.value.data && value.value === undefined) value.value = defaultOf(field) ?? (field.kind === "group" || field.kind === "json" ? {} : undefined);
+  }, [graph.value.data]);
+  useEffect(() => {
+    if (inputOf) void api.run(inputOf).then((run) => (value.value = run.input), sayError);
+  }, [inputOf]);
+  const runId = address.value.query.get("run");
+
+  const send = async (): Promise<void> => {
+    if (isBusy.value || broken.value || isOffline.value) return;
+    problems.value = mode.value === "form" ? validate(field, value.value) : new Map();
+    const [first] = problems.value.keys();
+    if (first !== undefined) {
+      document.querySelector<HTMLElement>(`.startview [data-path="${CSS.escape(first)}"] :is(input, textarea, select, button)`)?.focus();
+      return;
+    }
+    isBusy.value = true;
+    try {
+      const tagged = tags.value.split(",").map((tag) => tag.trim()).filter(Boolean);
+      const run = await api.start({ graph: name, input: value.value ?? {}, threadId: thread.value.trim() || undefined, tags: tagged.length ? tagged : undefined });
+      choose({ run: run.id, input: null });
+      again();
+    } catch (error) {
+      if (error instanceof ApiError && error.problems.length) problems.value = new Map(error.problems.map((problem) => [problem.path.replace(/^(body\.)?input\.?/, ""), problem.message]));
+      sayError(error);
+    } finally {
+      isBusy.value = false;
+    }
+  };
+  useKeys({ "Ctrl+Enter": () => void send() });
+  const change = (next: Json | undefined): void => {
+    value.value = next;
+    if (problems.value.size) problems.value = validate(field, next);
+  };
+  return (
+    <div class="work startview">
+      <aside>
+        <header class="head">
+          <h1 class="grow">{words.title}</h1>
+          <Segments
+            label={words.input}
+            chosen={mode.value}
+            onChoose={(key) => (mode.value = key)}
+            choices={[
+              { key: "form", label: texts.inbox.form },
+              { key: "json", label: texts.inbox.json },
+            ]}
+          />
+        </header>
+        <div class="startform">
+          <div class="field">
+            <label for="graph">
+              {words.graph}
+              <small>{words.kinds[graph.value.data?.kind ?? ""] ?? ""}</small>
+            </label>
+            <select class="input" id="graph" value={name} onChange={(event) => open(hrefOf(["start", event.currentTarget.value]))}>
+              {names.map((each) => (
+                <option key={each}>{each}</option>
+              ))}
+            </select>
+            {graph.value.data?.description && <span class="help">{graph.value.data.description}</span>}
+          </div>
+          {graph.value.error !== null && <Problem error={graph.value.error} />}
+          {graph.value.data &&
+            (mode.value === "form" ? (
+              <Form field={field} value={value.value} onChange={change} problems={problems.value} idPrefix="input" />
+            ) : (
+              <div class="field">
+                <label for="input-json">{words.input}</label>
+                <JsonEditor
+                  id="input-json"
+                  value={value.value}
+                  onChange={(next, problem) => {
+                    broken.value = problem;
+                    if (!problem) change(next);
+                  }}
+                />
+              </div>
+            ))}
+          {isMore.value && (
+            <div class="form options">
+              <div class="field">
+                <label for="thread">
+                  {words.thread}
+                  <small>{texts.form.optional}</small>
+                </label>
+                <input class="input mono" id="thread" value={thread.value} onInput={(event) => (thread.value = event.currentTarget.value)} />
+                <span class="help">{words.threadHelp}</span>
+              </div>
+              <div class="field">
+                <label for="tags">
+                  {words.tags}
+                  <small>{texts.form.optional}</small>
+                </label>
+                <input class="input" id="tags" value={tags.value} onInput={(event) => (tags.value = event.currentTarget.value)} />
+              </div>
+            </div>
+          )}
+        </div>
+        <Earlier runs={earlier.value.data?.items ?? null} onTake={(run) => (value.value = run.input)} />
+        <footer class="foot">
+          <Button look="bare" onClick={() => (isMore.value = !isMore.value)}>
+            {words.options}
+          </Button>
+          <span class="grow" />
+          <Button look="main tall" keys="Ctrl Enter" onClick={() => void send()} isDisabled={isBusy.value || isOffline.value || !graph.value.data}>
+            {words.submit}
+          </Button>
+        </footer>
+      </aside>
+      <Playground key={runId} runId={runId} onSend={(text, run) => void sendOn(name, text, run)} />
+    </div>
+  );
+}
+
+/** Go on with the thread of a run: the text becomes a message of the user. */
+async function sendOn(graph: string, text: string, run: Run): Promise<void> {
+  try {
+    const next = await api.start({ graph, input: { messages: [{ role: "user", content: text }] }, threadId: run.threadId });
+    choose({ run: next.id });
+  } catch (error) {
+    sayError(error);
+  }
+}
+
+/** The fields that a person fills in. A network or agent keeps much in its state, but is asked by a message. */
+function startField(schema: Json): Field {
+  const field = readField(schema ?? undefined);
+  if (field.kind !== "group") return field;
+  const messages = field.fields.messages;
+  if (!messages || messages.kind === "tokens") return field;
+  return { ...field, fields: { messages: { ...MESSAGES, label: messages.label }, ...Object.fromEntries(Object.entries(field.fields).filter(([name]) => !ENVELOPE.includes(name) && field.required.includes(name))) }, required: ["messages"] };
+}
+
+/** Messages as a list of one: what the user says. */
+const MESSAGES: Field = readField({
+  type: "array",
+  minItems: 1,
+  default: [{ role: "user", content: "" }],
+  items: { type: "object", properties: { content: { type: "string", title: "Message of the user", minLength: 1, maxLength: 100_000 } }, required: ["content"] },
+});
+
+function Earlier({ runs, onTake }: { runs: Run[] | null; onTake: (run: Run) => void }) {
+  if (!runs) return null;
+  const seen = new Set<string>();
+  const distinct = runs.filter((run) => {
+    const text = JSON.stringify(run.input);
+    return !seen.has(text) && seen.add(text);
+  });
+  return (
+    <div class="block earlier-list">
+      <h2>{words.earlier}</h2>
+      {!distinct.length && <p class="quiet">{words.noEarlier}</p>}
+      {distinct.slice(0, 6).map((run) => (
+        <button type="button" class="earlier" key={run.id} onClick={() => onTake(run)}>
+          <Glyph status={glyphOf(run)} />
+          <span class="cut">{lineOf(run.input)}</span>
+          <span class="quiet">{formatAge(run.createdAt, now.value)}</span>
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function lineOf(input: Json): string {
+  if (input && typeof input === "object" && !Array.isArray(input)) {
+    const [message] = Array.isArray(input.messages) ? input.messages : [];
+    if (message && typeof message === "object" && !Array.isArray(message)) return formatValue(message.content, 60);
+    return Object.values(input).map((value) => formatValue(value, 40)).join(", ");
+  }
+  return formatValue(input, 60);
+}

@@ -1,0 +1,265 @@
+/* The history of a thread: a tree of checkpoints to step through, two of which can be compared; fork and edit. */
+
+import { useSignal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+import { api } from "../../api/client";
+import type { Checkpoint, Json, JsonMap } from "../../api/types";
+import { DiffView } from "../../diff/DiffView";
+import { isSame } from "../../diff/sections";
+import { JsonEditor } from "../../form/Form";
+import { formatMoment, formatTime, shortId } from "../../format";
+import { useKeys } from "../../keys";
+import { Bones, Button } from "../../parts/controls";
+import { useLoad } from "../../parts/load";
+import { Problem } from "../../parts/Problem";
+import { address, choose, hrefOf } from "../../router";
+import { may } from "../../state/session";
+import { attempt } from "../../state/toast";
+import { texts } from "../../texts";
+import { ValueView } from "../run/inspector/ValueView";
+import { findParting, nameOf, type Node, toTree, type Tree } from "./tree";
+
+const words = texts.threads;
+const ROW = 36;
+const LANES = [20, 40, 60, 72];
+
+export function HistoryView({ id }: { id: string }) {
+  const [history, again] = useLoad((signal) => api.history(id, 1000, signal), [id], 10);
+  const isEditing = useSignal(false);
+  const branchName = useSignal("");
+  const data = history.value.data;
+  const tree = useMemo(() => (data ? toTree(data) : null), [data?.length, data?.[0]?.checkpointId]);
+  const query = address.value.query;
+  const [a, b] = [query.get("a"), query.get("b")];
+  const nodes = tree?.nodes ?? [];
+  const here = nodes.find((node) => node.id === query.get("at")) ?? nodes.find((node) => node.id === data?.[0]?.checkpointId) ?? nodes[nodes.length - 1];
+  const move = (by: number) => (): void => {
+    const next = nodes[Math.min(nodes.length - 1, Math.max(0, nodes.indexOf(here as Node) + by))];
+    if (next) choose({ at: next.id });
+  };
+  const switchLane = (by: number) => (): void => {
+    const next = nodes.find((node) => node.lane === (here?.lane ?? 0) + by);
+    if (next) choose({ at: next.id });
+  };
+  const pin = (letter: "a" | "b") => (): void => {
+    if (here) choose({ [letter]: query.get(letter) === here.id ? null : here.id });
+  };
+  const mayWrite = may("threads:write");
+  const fork = (): void => {
+    if (!here || !mayWrite) return;
+    void attempt(async () => {
+      const made = await api.fork(id, here.id, branchName.value.trim() || `fork-${here.checkpoint.metadata.step ?? 0}-${Date.now() % 10_000}`);
+      again();
+      if (made.checkpointId) choose({ at: made.checkpointId });
+    }, words.forked(branchName.value.trim()));
+  };
+  useKeys({
+    j: move(1),
+    k: move(-1),
+    h: switchLane(-1),
+    l: switchLane(1),
+    a: pin("a"),
+    b: pin("b"),
+    f: fork,
+    e: () => mayWrite && (isEditing.value = true),
+    Escape: () => (isEditing.value ? (isEditing.value = false) : choose({ a: null, b: null })),
+  });
+  if (history.value.error !== null && !data) return <Problem error={history.value.error} onRetry={again} />;
+  if (!data || !tree || !here) return <Bones />;
+  const find = (checkpointId: string | null): Checkpoint | undefined => data.find((checkpoint) => checkpoint.checkpointId === checkpointId);
+  const [first, second] = [find(a), find(b)];
+  return (
+    <div class="threadpage">
+      <header class="runhead">
+        <nav class="crumbs" aria-label={texts.run.where}>
+          <a href={hrefOf(["threads"])}>{texts.nav.threads}</a>/<span class="mono cut">{id}</span>
+        </nav>
+        <div class="title">
+          <h1 class="cut">{id}</h1>
+          <span class="mid">{`${words.branches(tree.branches.length)}, ${words.checkpoints(nodes.length)}`}</span>
+          <span class="grow" />
+          <span class="row acts">
+            {mayWrite && <Button onClick={() => (isEditing.value = !isEditing.value)} keys="E">{words.edit}</Button>}
+            {mayWrite && <Button onClick={fork} keys="F">{words.fork}</Button>}
+            <a class="btn" href={hrefOf(["runs"], { thread: id })}>
+              {words.runs}
+            </a>
+          </span>
+        </div>
+      </header>
+      <div class="work timeview threadview">
+        <aside class="scrolls">
+          <TreeView tree={tree} here={here} a={a} b={b} />
+          <p class="block quiet only-wide">{words.pinHint}</p>
+        </aside>
+        <section class="pane scrolls">
+          {isEditing.value ? (
+            <Editor id={id} checkpoint={here.checkpoint} onDone={(made) => {
+              isEditing.value = false;
+              again();
+              if (made) choose({ at: made });
+            }} />
+          ) : first && second ? (
+            <Compare history={data} first={first} second={second} />
+          ) : (
+            <StateAt history={data} checkpoint={here.checkpoint} />
+          )}
+        </section>
+      </div>
+    </div>
+  );
+}
+
+function TreeView({ tree, here, a, b }: { tree: Tree; here: Node; a: string | null; b: string | null }) {
+  const x = (lane: number): number => LANES[Math.min(lane, LANES.length - 1)] ?? 72;
+  const y = (row: number): number => row * ROW + ROW / 2;
+  const byId = new Map(tree.nodes.map((node) => [node.id, node]));
+  return (
+    <div class="tree" role="tree" aria-label={words.history}>
+      <svg width="88" height={tree.rows * ROW} aria-hidden>
+        {tree.branches.map((branch) => {
+          const own = tree.nodes.filter((node) => node.lane === branch.lane);
+          const [top, bottom] = [own[0], own[own.length - 1]];
+          const parent = top?.forkedFrom ? byId.get(top.forkedFrom) : undefined;
+          const tone = branch.lane ? "rail r2" : "rail";
+          return (
+            top &&
+            bottom && (
+              <g key={branch.lane}>
+                {parent && <path class={tone} d={`M${x(parent.lane)} ${y(parent.row)}h6q${x(branch.lane) - x(parent.lane) - 6} 0 ${x(branch.lane) - x(parent.lane) - 6} 14V${y(top.row)}`} />}
+                <path class={bottom.checkpoint.next.length ? `${tone} open` : tone} d={`M${x(branch.lane)} ${y(top.row)}V${y(bottom.row)}`} />
+              </g>
+            )
+          );
+        })}
+        {tree.nodes.map((node) => {
+          const isPinned = node.id === a || node.id === b || node === here;
+          return <circle key={node.id} class={`dot${node.lane ? " r2" : ""}${isPinned ? " full" : ""}`} cx={x(node.lane)} cy={y(node.row)} r={isPinned ? 5 : 4} />;
+        })}
+      </svg>
+      {tree.branches.flatMap((branch) => [
+        <div class="cp branch" key={`branch ${branch.name}`}>
+          <span />
+          <span class="wide row">
+            <b class="graph">{branch.name}</b>
+            <span class="quiet cut">{branch.runId?.startsWith("run_") ? shortId(branch.runId) : ""}</span>
+          </span>
+        </div>,
+        ...tree.nodes.filter((node) => node.lane === branch.lane).map((node) => <Row key={node.id} node={node} isHere={node === here} a={a} b={b} />),
+      ])}
+    </div>
+  );
+}
+
+function Row({ node, isHere, a, b }: { node: Node; isHere: boolean; a: string | null; b: string | null }) {
+  const { checkpoint, counts } = node;
+  const letter = node.id === a ? "A" : node.id === b ? "B" : "";
+  const name = nameOf(checkpoint, words);
+  return (
+    <button type="button" role="treeitem" class={`cp${letter ? ` ${letter.toLowerCase()}` : ""}${isHere ? " here" : ""}`} aria-selected={isHere} onClick={() => choose({ at: node.id })}>
+      <span />
+      <span class="n">{checkpoint.metadata.step ?? ""}</span>
+      <span class="cut" title={name}>
+        {name || texts.none}
+      </span>
+      <span class="deltas">
+        {counts.add > 0 && <span class="p">+{counts.add}</span>}
+        {counts.mod > 0 && <span class="c">~{counts.mod}</span>}
+        {counts.del > 0 && <span class="m">−{counts.del}</span>}
+      </span>
+      <span class="at">{checkpoint.createdAt ? formatTime(checkpoint.createdAt) : ""}</span>
+      {letter ? <span class="pin">{letter}</span> : <span />}
+    </button>
+  );
+}
+
+function StateAt({ history, checkpoint }: { history: Checkpoint[]; checkpoint: Checkpoint }) {
+  const parent = history.find((each) => each.checkpointId === checkpoint.parentCheckpointId);
+  return (
+    <>
+      <header class="block row">
+        <h2 class="grow">{words.stateAt(checkpoint.metadata.step ?? 0)}</h2>
+        {checkpoint.metadata.run_id?.startsWith("run_") && (
+          <a class="mono" href={hrefOf(["runs", checkpoint.metadata.run_id])}>
+            {shortId(checkpoint.metadata.run_id)}
+          </a>
+        )}
+        {checkpoint.next.length > 0 && <span class="quiet cut">{`${words.due}: ${[...new Set(checkpoint.next)].join(", ")}`}</span>}
+      </header>
+      {parent ? <DiffView key={checkpoint.checkpointId} before={parent.values} after={checkpoint.values} order={[]} isSplit none={texts.run.inspector.noDiff} /> : <ValueView title="" value={checkpoint.values} none={texts.none} />}
+    </>
+  );
+}
+
+function Compare({ history, first, second }: { history: Checkpoint[]; first: Checkpoint; second: Checkpoint }) {
+  const parting = findParting(history, first.checkpointId ?? "", second.checkpointId ?? "");
+  return (
+    <>
+      <div class="versus">
+        {[first, second].map((checkpoint, index) => (
+          <div key={index}>
+            <p class="row">
+              <span class="pin">{index ? "B" : "A"}</span>
+              <b class="cut grow">{nameOf(checkpoint, words)}</b>
+            </p>
+            <p class="quiet">{`${checkpoint.branch} · ${texts.run.inspector.superstep(checkpoint.metadata.step ?? 0)} · ${checkpoint.createdAt ? formatMoment(checkpoint.createdAt) : ""}`}</p>
+          </div>
+        ))}
+      </div>
+      <div class="part">
+        <span class="grow">{parting ? words.part(parting.metadata.step ?? 0, nameOf(parting, words)) : words.noPart}</span>
+      </div>
+      <DiffView key={`${first.checkpointId} ${second.checkpointId}`} before={first.values} after={second.values} order={[]} isSplit arePeers none={words.same} />
+    </>
+  );
+}
+
+/** Edit the state at a checkpoint: what was changed is written as if a node had returned it. */
+function Editor({ id, checkpoint, onDone }: { id: string; checkpoint: Checkpoint; onDone: (checkpointId: string | null) => void }) {
+  const value = useSignal<Json | undefined>(checkpoint.values);
+  const problem = useSignal<string | null>(null);
+  const asNode = useSignal(checkpoint.metadata.nodes?.find((node) => !node.startsWith("__")) ?? "");
+  const changed = changedFields(checkpoint.values, value.value);
+  const save = (): void => {
+    void attempt(async () => {
+      const made = await api.updateState(id, { values: changed, ...(asNode.value ? { asNode: asNode.value } : {}), ...(checkpoint.checkpointId ? { checkpointId: checkpoint.checkpointId } : {}) });
+      onDone(made.checkpointId);
+    }, words.saved);
+  };
+  useKeys({ "Ctrl+Enter": save });
+  return (
+    <>
+      <div class="block form">
+        <div class="field">
+          <label for="state">{words.stateAt(checkpoint.metadata.step ?? 0)}</label>
+          <JsonEditor
+            id="state"
+            value={value.value}
+            rows={16}
+            onChange={(next, wrong) => {
+              problem.value = wrong;
+              if (!wrong) value.value = next;
+            }}
+          />
+          <span class="help">{words.editHelp}</span>
+        </div>
+        <div class="field half">
+          <label for="as-node">{words.asNode}</label>
+          <input class="input" id="as-node" value={asNode.value} onInput={(event) => (asNode.value = event.currentTarget.value)} />
+        </div>
+      </div>
+      <footer class="foot">
+        <span class="grow quiet">{Object.keys(changed).join(", ")}</span>
+        <Button onClick={() => onDone(null)}>{texts.close}</Button>
+        <Button look="main" keys="Ctrl Enter" onClick={save} isDisabled={problem.value !== null || !Object.keys(changed).length}>
+          {words.save}
+        </Button>
+      </footer>
+    </>
+  );
+}
+
+function changedFields(before: JsonMap, after: Json | undefined): JsonMap {
+  if (!after || typeof after !== "object" || Array.isArray(after)) return {};
+  return Object.fromEntries(Object.entries(after).filter(([name, value]) => !isSame(before[name], value)));
+}
