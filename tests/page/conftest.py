@@ -86,9 +86,9 @@ def missing(what: str, remedy: str) -> None:
     pytest.skip(what)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def chromium() -> Iterator[Any]:
-    """A browser that runs for the whole session."""
+    """A browser for one test: while Playwright runs, other tests of the process could run no event loop."""
     if not (BUILT / INDEX).is_file():
         missing("the web page is not built", "make ui")
     try:
@@ -106,7 +106,7 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, chromium: Any) -> Iterator[PageServer]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
     port, database = free_port(), tmp_path_factory.mktemp("page") / "runs.db"
     running = PageServer(port, database, start_server(port, database))
     yield running
