@@ -272,7 +272,7 @@ class RunWorker:
             with self._lock:  # not earlier: from now on, the attempts at the claimed runs use up the capacity
                 self._reserved_capacity -= limit
                 self._claims_in_flight.discard(claim)
-            if len(runs) < limit:  # no more runs were due
+            if not runs:  # not `len(runs) < limit`: a run may have become due since the claim
                 return
 
     async def _claim(self, limit: int) -> Sequence[Run]:
