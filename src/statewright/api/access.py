@@ -35,7 +35,7 @@ class NewKey(Key):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session(Resource):
-    """Who is signed in on the web page."""
+    """The session of the web page."""
 
     authenticated: bool
     """True if requests of the browser are accepted: after signing in, or if the server requires no keys."""
@@ -49,7 +49,7 @@ class Session(Resource):
     key_id: str | None
     key_name: str | None
     expires_at: datetime | None
-    """The time at which the session ends if it is not used any more."""
+    """The time at which the session ends if it is no longer used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

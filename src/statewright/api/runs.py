@@ -38,7 +38,7 @@ ActivityKind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity(Resource):
-    """What a run is doing, or how it has ended."""
+    """The current activity of a run, or its outcome."""
 
     kind: ActivityKind
     """`waiting` stands for a wait that was not read: lists and single runs have its kind."""

@@ -48,7 +48,7 @@ class TracedCall(Resource):
     at: datetime
     """When its end was saved."""
     seconds: float | None
-    """How long it took, if that was measured."""
+    """The duration, if it was measured."""
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
@@ -93,7 +93,7 @@ class StepStates(Resource):
     step_run_id: str
     superstep: int
     before: Any
-    """Null if there is no checkpoint before the step any more."""
+    """Null if the checkpoint before the step no longer exists."""
     after: Any
     """Null if the superstep has not ended."""
     before_checkpoint_id: str | None

@@ -68,7 +68,7 @@ def _items(state: Any, name: str, over: str) -> Sequence[Any]:
 
 
 class ItemForm(NamedTuple):
-    """What the function of the second node does, in two parts, since other processes are sent no local function."""
+    """The function of the second node in two parts, because a local function cannot be sent to another process."""
 
     function: Callable[..., Any]
     """Is called with one item."""

@@ -151,7 +151,7 @@ class Serving:
     max_streams: Count | None = None
     """Maximum number of concurrent event streams per workspace."""
     page: bool | None = None
-    """Whether the web page is served under `/ui/`, which it is by default."""
+    """True, the default, to serve the web page under `/ui/`."""
     session_idle: Duration | None = None
     """Seconds after its last use at which a session of the web page ends."""
 

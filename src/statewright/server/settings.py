@@ -57,7 +57,7 @@ class ServerSettings:
     """The maximum number of open event streams per workspace; further streams are rejected with 429."""
 
     page: bool = True
-    """Whether the web page is served under `/ui/`."""
+    """True to serve the web page under `/ui/`."""
     session_idle: float = 12 * 3600.0
     """Seconds after its last use at which a session of the web page ends."""
 

@@ -50,7 +50,7 @@ class Run(Record):
     """An object with `message` and `code`, and optionally `step` and `details`."""
     current_step: str | None = None
     progress: Json = None
-    """What the current superstep or attempt has achieved, if `current_step` does not say it all: see `Progress`."""
+    """The progress of the current superstep or attempt, in addition to `current_step`: see `Progress`."""
     total_cost: float = 0.0
     """In US dollars."""
     last_event: int = 0

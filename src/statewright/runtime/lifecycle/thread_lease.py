@@ -207,7 +207,7 @@ class LeaseRenewer(ThreadHold):
         super().__init__(run, loop)
         self.control = cast(RunControl, run.control)
         self._is_over = False
-        """True once the lease is not renewed any more."""
+        """True once the lease is no longer renewed."""
         self._is_wanted = False
         """True once another run wants the thread."""
         self._part_count = 0

@@ -2,7 +2,7 @@
 
 The browser must not keep the key, which scripts of the page could read and which is valid until someone revokes it. It
 gets a random token in a cookie that scripts cannot read. The ledger stores the hash of the token and the id of the key,
-so that every server of a database accepts it, and nobody can sign in with a copy of the database.
+so that every server of a database accepts it, and a copy of the database does not suffice to sign in.
 
 A session is read for each request, and not cached: there are few such requests, and a session that has ended is refused
 by all servers at once. It ends by signing out, with its key, and if it was not used for a while. The time of its last
@@ -23,7 +23,7 @@ from statewright.service.access.keys import check_key, find_key, is_valid_key
 LIFETIME: Final = timedelta(days=7)
 """The time after which a session ends even if it is used all the time."""
 _USE_PRECISION: Final = timedelta(minutes=1)
-"""How much older than the last use `used_at` may be."""
+"""The maximum difference between the last use and `used_at`."""
 _TOKEN_LENGTH: Final = 43
 """The characters of a token: 32 random bytes in base 64."""
 
@@ -36,7 +36,7 @@ class SignedIn:
     key: ApiKey
 
     def expires_at(self, idle: timedelta) -> datetime:
-        """Return the instant at which the session ends if it is not used any more."""
+        """Return the instant at which the session ends if it is no longer used."""
         ends = [self.session.used_at + idle, self.session.created_at + LIFETIME]
         return min(ends if self.key.expires_at is None else [*ends, self.key.expires_at])
 

@@ -560,7 +560,7 @@ class RunWorker:
                 self._wakeup.set()
 
     def _take_up(self, run: Run) -> bool:
-        """Begin a run that was claimed by a claim whose response was lost. Return False if there is no capacity."""
+        """Begin a run whose claim was committed, although its response was lost. Return False without free capacity."""
         with self._lock:
             if not self.has_free_capacity:
                 return False

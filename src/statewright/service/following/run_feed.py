@@ -38,7 +38,7 @@ POLL_INTERVAL: Final = 1.0
 _SHORTEST_PAUSE: Final = 0.2
 """Seconds between queries while changes are reported all the time."""
 OVERLAP: Final = timedelta(seconds=5)
-"""How much later than its own time a change may become visible."""
+"""The maximum delay after its own time until a change becomes visible."""
 LONGEST_BREAK: Final = timedelta(hours=1)
 """The longest break after which the missed changes are still found; after a longer one the list must be read again."""
 _BATCH_SIZE: Final = 500

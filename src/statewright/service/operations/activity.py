@@ -1,4 +1,4 @@
-"""What a run is doing, in a sentence: for lists, in which a status says too little.
+"""The activity of a run in a sentence: for lists, in which a status says too little.
 
 Everything comes from the record of the run, which its worker writes in the transaction of each superstep, except for
 open waits: these are read for all runs of a page with one query. So a page of a list costs one query more, however many
@@ -46,7 +46,7 @@ _PROMPTS: Final = ("prompt", "question", "message", "text", "title")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """What a run is doing, or how it ended."""
+    """The current activity of a run, or its outcome."""
 
     kind: ActivityKind
     text: str

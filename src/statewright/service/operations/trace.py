@@ -62,7 +62,7 @@ class Call:
     at: datetime
     """When its end was saved."""
     seconds: float | None
-    """How long it took, if that was measured."""
+    """The duration, if it was measured."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: float | None = None
