@@ -38,6 +38,12 @@ from statewright.testing.conformance.checkpointer.samples import commit_after
 from statewright.testing.conformance.ledger.samples import NOW, run
 
 HOUR = timedelta(hours=1)
+UNDO_VERSION_7 = (
+    "DROP TABLE older.sessions",
+    "DROP INDEX older.runs_completed, older.runs_failed, older.runs_cancelled",
+    "ALTER TABLE older.workflow_runs DROP COLUMN progress",
+    "ALTER TABLE older.signals DROP COLUMN sent_by_key",
+)
 REFUSED_COMMITS = (
     """CREATE FUNCTION refuse() RETURNS TRIGGER LANGUAGE plpgsql
        AS $$ BEGIN RAISE EXCEPTION 'refused at the commit'; END $$""",
@@ -115,6 +121,7 @@ def test_a_migration_replaces_the_functions_of_claims(version: int) -> None:
     execute(shared_url(), "DROP FUNCTION older.claim_together")
     if version == 3:
         execute(shared_url(), "DROP INDEX older.runs_held_in_workspace, older.runs_held_with_key")
+    execute(shared_url(), *UNDO_VERSION_7)
     execute(shared_url(), f"UPDATE older.statewright_schema SET version = {version}")
     with open_schema("older", trusts_clocks=True) as database:
         ledger = PostgresLedger(database)
