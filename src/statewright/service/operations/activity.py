@@ -90,8 +90,8 @@ def describe_activity(run: Run, waits: Sequence[Wait] = (), now: datetime | None
         case RunStatus.WAITING:
             return _describe_waiting(run, waits)
         case RunStatus.PAUSED:
-            place = f"Paused before {run.current_step}" if run.current_step else "Paused"
-            text = _cut(_message(run.error) or place)
+            default = f"Paused before {run.current_step}" if run.current_step else "Paused"
+            text = _cut(_message(run.error) or default)
             return Activity(kind="paused", text=text, step=run.current_step, at=run.due_at)
         case RunStatus.COMPLETED:
             return Activity(kind="completed", text="Completed")

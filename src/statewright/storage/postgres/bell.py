@@ -6,7 +6,7 @@ done one after another: some hundreds a second, on any machine.
 *The approach.* No transaction of a saver or ledger notifies. A thread with a session of its own sends notifications, at
 most one in each `INTERVAL` on average, for all rings of a process meanwhile. After a pause, the first `BURST` are sent
 at once, so that a process which starts some runs a second delays none of them. Its commits do not wait for the disk,
-because a notification that was lost with the server would reach nobody anyway. The same session listens. It does not go
+because the server does not keep notifications over a crash anyway. The same session listens. It does not go
 through a pooler, which would assign it to another client after each transaction.
 
 A session that is lost is opened again. Meanwhile rings are missed, so listeners are called then as if all had rung.
