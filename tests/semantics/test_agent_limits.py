@@ -57,6 +57,7 @@ LIMITS = [
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("router", ROUTERS)
 @pytest.mark.parametrize("limit", LIMITS, ids=["requests", "tokens", "cost"])
+@pytest.mark.sampled(4)
 def test_no_call_exceeds_a_limit(state: State[Any], memory: str, router: str, limit: Any) -> None:
     for limit_of_calls in range(7):
         models = [ScriptedModel(lambda request: respond("S")), ScriptedModel(call_tool), ScriptedModel(select_agent)]

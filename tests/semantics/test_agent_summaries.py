@@ -123,6 +123,7 @@ def failing_after_a_summary(faults: list[Exception]) -> ScriptedModel:
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("kind", ["error", "unavailable", "many unavailable"])
 @pytest.mark.parametrize("process", ["same", "another"])
+@pytest.mark.sampled(4)
 def test_a_summary_is_made_once_although_the_answer_fails(
     form: str, memory: str, kind: str, process: str, tmp_path: Path
 ) -> None:

@@ -66,6 +66,7 @@ def by_batch(graph: Any, **options: Any) -> Any:
 @pytest.mark.parametrize("memory", ["call", "thread"])
 @pytest.mark.parametrize("call", [by_invoke, by_stream, by_batch])
 @pytest.mark.parametrize("failures", [0, 1, 3])
+@pytest.mark.sampled(4)
 def test_a_repeated_subgraph_call_with_the_same_key_starts_over(
     driver: Any, saver: Any, failures: int, call: Any, memory: str, durability: Any
 ) -> None:

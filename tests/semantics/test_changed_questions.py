@@ -350,6 +350,7 @@ ASKING: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("kind", ASKING)
 @pytest.mark.parametrize("memory", ["task", "call", "thread", "none"])
+@pytest.mark.sampled(4)
 def test_a_task_and_its_calls_may_ask_equal_questions(driver: Any, saver: Any, memory: Any, kind: str) -> None:
     ask = ASKING[kind]
     inner = StateGraph(State)

@@ -140,6 +140,7 @@ FORMS: dict[str, Any] = {
 @pytest.mark.parametrize("form", [*FORMS, "ainvoke"])
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.sampled(4)
 def test_a_completed_call_is_not_repeated_when_its_node_asks(
     driver: Any, saver: Any, durability: str, depth: int, form: str
 ) -> None:

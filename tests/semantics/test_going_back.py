@@ -275,6 +275,7 @@ FULL = bool(os.environ.get("STATEWRIGHT_FULL"))
 
 @pytest.mark.parametrize("keep_calls", [False, True])
 @pytest.mark.parametrize("seed", range(60 if FULL else 3))
+@pytest.mark.sampled(3)
 def test_any_checkpoint_of_any_namespace_may_be_forked(driver: Any, seed: int, keep_calls: bool) -> None:
     """The fork ends like the original, or it is refused with a remedy."""
     saver = InMemorySaver()

@@ -248,6 +248,7 @@ class Case:
 @pytest.mark.parametrize("policy", list(POLICIES))
 @pytest.mark.parametrize("caller", list(CALLERS))
 @pytest.mark.parametrize("has_sibling", [False, True], ids=["alone", "with a sibling"])
+@pytest.mark.sampled(5)
 def test_5_5_the_result_of_a_node_that_caught_a_cancellation_is_dropped(
     driver: Any, point: WaitingPoint, caller: str, policy: str, reaction: str, has_sibling: bool
 ) -> None:

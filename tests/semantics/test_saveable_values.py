@@ -238,6 +238,7 @@ def _outcome(save: Save, saver: Any, value: Any) -> str:
 
 
 @pytest.mark.parametrize("save", list(LOCATIONS), ids=lambda save: save.__name__.strip("_"))
+@pytest.mark.sampled(4)
 def test_a_checking_memory_saver_refuses_what_sqlite_refuses(save: Save, tmp_path: Path) -> None:
     outcomes: dict[str, str] = {}
     for number, (name, value) in enumerate(VALUES.items()):

@@ -259,7 +259,7 @@ def _serving(views: dict[str, Any], graphs: Any) -> Any:
 
 @pytest.mark.parametrize("makes_last", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("shape", sorted(GRAPHS))
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 async def test_a_run_completes_exactly_once_wherever_its_service_dies(
     tmp_path: Path, request: pytest.FixtureRequest, shape: str, makes_last: bool
 ) -> None:

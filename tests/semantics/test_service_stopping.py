@@ -277,7 +277,7 @@ class InterruptedNode(BlockingNode):
 
 @pytest.mark.parametrize("reasons", ["pause", "stop", "pause, then stop", "stop, then pause"])
 @pytest.mark.parametrize("behaviour", ["ends", "fails", "interrupts", "keeps running"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 async def test_pausing_a_run_and_stopping_its_service_can_be_combined(
     run_storage: RunStorage, reasons: str, behaviour: str
 ) -> None:

@@ -233,6 +233,7 @@ START_KINDS = ["a fresh run", "a run with rollback", "an answer", "resuming afte
 @pytest.mark.parametrize("stall_until", ["is in a node", "has paused", "waits", "has ended"])
 @pytest.mark.parametrize("start_kind", START_KINDS)
 @pytest.mark.parametrize("storage", ["memory", pytest.param("sqlite", marks=pytest.mark.full)])
+@pytest.mark.sampled(3)
 async def test_a_worker_that_stalls_until_its_run_is_taken_over_changes_nothing(
     storage: str, start_kind: str, stall_until: str, tmp_path: Path
 ) -> None:

@@ -190,7 +190,7 @@ class Case:
     "edit", ["fork to another branch", "fork", "update", "direct fork to another branch", "direct fork"]
 )
 @pytest.mark.parametrize("wake_up", list(WAKE_UPS))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 async def test_changing_a_thread_during_a_wake_up_loses_no_input(
     run_storage: RunStorage, wake_up: str, edit: str, tmp_path: Path
 ) -> None:

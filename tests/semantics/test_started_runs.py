@@ -117,6 +117,7 @@ CALLERS = [
 
 @pytest.mark.parametrize("pauses", [False, True], ids=["", "after a question"])
 @pytest.mark.parametrize("caller", CALLERS)
+@pytest.mark.sampled(4)
 async def test_a_retry_does_not_start_a_child_run_again(run_storage: RunStorage, caller: Any, pauses: bool) -> None:
     fails = FailsOnce()
 
@@ -146,6 +147,7 @@ KEYS = [None, "0", "=0"]
 
 @pytest.mark.parametrize("waits", list(itertools.product([False, True], repeat=2)), ids=str)
 @pytest.mark.parametrize("keys", list(itertools.permutations(KEYS, 2)), ids=str)
+@pytest.mark.sampled(4)
 async def test_a_key_does_not_collide_with_the_position_of_a_call(
     run_storage: RunStorage, keys: Any, waits: Any
 ) -> None:

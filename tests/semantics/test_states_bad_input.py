@@ -272,6 +272,7 @@ BOMBS: dict[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.sampled(3)
 def test_parsing_takes_work_in_proportion_to_the_text(name: str) -> None:
     check(BOMBS[name](100))
     check_linear(lambda n: lambda: parse_workflow(BOMBS[name](n)), 100)

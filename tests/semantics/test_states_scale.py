@@ -80,6 +80,7 @@ def test_loading_takes_work_in_proportion_to_the_number_of_states(shape: str) ->
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.sampled(5)
 def test_compiling_takes_work_in_proportion_to_the_number_of_states(shape: str) -> None:
     def prepare(count: int) -> Callable[[], object]:
         workflow = load_workflow(SHAPES[shape](count))
@@ -94,6 +95,7 @@ WIDE = ("a fan-out", "cases of a switch", "unreachable states")
 
 @pytest.mark.parametrize("form", ["ascii", "mermaid", "dot", "svg"])
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.sampled(5)
 def test_drawing_takes_work_in_proportion_to_the_number_of_states(shape: str, form: str) -> None:
     if form == "ascii" and shape in WIDE:
         pytest.skip("The size of the drawing is quadratic: see the next test.")

@@ -182,6 +182,7 @@ def check(source: str) -> int:
 
 
 @pytest.mark.parametrize("value", [name for name in SCOPE if name not in ("n", "x")])
+@pytest.mark.sampled(3)
 def test_4_1_filters_are_charged_for_their_work(value: str) -> None:
     for name in FILTER_NAMES:
         for arguments in ("", "1", "1000, 'a'", f"attribute='{PATH}'", f"'{','.join(['a.b'] * 40)}'"):

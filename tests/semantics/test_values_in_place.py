@@ -464,6 +464,7 @@ def test_an_answer_is_unchanged_when_the_node_runs_again(driver: Any, nested: An
     "policy", [{}, {"cache_policy": CachePolicy()}, {"retry_policy": AGAIN}], ids=["plain", "cached", "retried"]
 )
 @pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.sampled(4)
 def test_a_task_result_is_unchanged_when_the_node_runs_again(
     driver: Any, nested: Any, saver: Any, policy: Any, awaited: bool
 ) -> None:

@@ -132,6 +132,7 @@ def test_an_old_thread_is_detected_despite_a_newer_backup(saver: SqliteSaver) ->
 
 @pytest.mark.parametrize("kind", WORK, ids=lambda kind: kind.TABLE)
 @pytest.mark.parametrize("make", [full_record, minimal_record])
+@pytest.mark.sampled(4)
 def test_records_of_all_classes_are_detected(
     saver: SqliteSaver, kind: type[Record], make: Callable[[type[Record], str], Record]
 ) -> None:

@@ -185,6 +185,7 @@ def error_of(ledger: Any, changes: list[Change]) -> str | None:
 
 
 @pytest.mark.parametrize("seed", range(30))
+@pytest.mark.sampled(3)
 def test_random_changes_have_the_same_results_as_in_memory(database: SqliteDatabase, seed: int) -> None:
     walk, ledgers = Walk(seed), (InMemoryLedger(), SqliteLedger(database))
     for ledger in ledgers:

@@ -226,6 +226,7 @@ def test_4_1_the_size_of_a_parsed_text_is_limited():
     ],
     ids=lambda text: text[:12].encode("unicode_escape").decode(),
 )
+@pytest.mark.sampled(4)
 def test_4_1_hostile_text_is_parsed_in_limited_time(text: str):
     with spend_at_most():
         assert parse_text(text) == text

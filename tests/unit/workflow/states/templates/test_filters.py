@@ -211,6 +211,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize(
     "name", [name for name in FILTER_NAMES if name not in ("default", "d", "safe", "length", "count")]
 )
+@pytest.mark.sampled(5)
 def test_4_1_repeated_work_of_a_filter_is_limited(name: str, value: Any) -> None:
     """Processing a large value once is cheap; thousands of times reach the limit."""
     rendering = Rendering({}, work=2_000_000)
