@@ -29,6 +29,7 @@ from statewright.errors import (
 from statewright.futures import resolve
 from statewright.runs import Advance, Condition, Insert, NewEvent, Run, RunStatus, where
 from statewright.service import Catalog, Service, ServiceSettings, StartRun
+from statewright.storage.database import Statement
 from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver
 from statewright.storage.postgres import database as database_module
 from statewright.testing.clock import FakeClock
@@ -339,12 +340,37 @@ def test_a_session_that_is_lost_within_a_request_does_not_keep_its_locks(
         proxy.watch_requests = is_half_sent
         thread = threading.Thread(target=lambda: saved.append(resolve(saver.commit(large))), daemon=True)
         thread.start()
-        thread.join(30)
+        thread.join(600)
         was_saved = bool(saved)
         proxy.cut()
         assert was_saved
         assert proxy.cuts == 1
         assert saved == [checkpoint.id for checkpoint in resolve(saver.history("thread"))][:1]
+
+
+def test_a_lost_session_that_still_executes_a_statement_does_not_keep_its_locks_afterwards(
+    server: Server, schema: str, proxy: TcpProxy
+) -> None:
+    """The rest of its transaction never comes, but at first it does not wait for it."""
+    proxy.tells_server = False
+    sent = [0]
+
+    def is_half_sent(data: bytes) -> bool:
+        sent[0] += len(data)
+        return proxy.cuts == 0 and sent[0] > 300_000
+
+    def job(connection: Any) -> int:
+        connection.lock("thread default thread")
+        if proxy.cuts == 0:
+            connection.send(Statement("SELECT pg_sleep(0.5)", ()))
+        return connection.execute("SELECT length(?)", ("x" * 1_000_000,)).fetchone()[0]
+
+    with PostgresDatabase(server.tcp_url(proxy.port), schema=schema) as database, ThreadPoolExecutor(1) as pool:
+        resolve(PostgresSaver(database).commit(commit_after(None)))
+        proxy.watch_requests = is_half_sent
+        written = pool.submit(lambda: resolve(database.write(job)))
+        assert written.result(600) == 1_000_000
+        assert proxy.cuts == 1
 
 
 def test_a_worker_that_was_frozen_for_longer_than_its_lease_cannot_write(

@@ -102,6 +102,8 @@ class SessionWriter:
         if self.session is None or self.session.has_ended():
             self._drop_session()
             self.session = self._connect_patiently(self._connect_again)
+        elif self._lost_pid is not None:
+            self._end_lost_session(self.session)
         return self.session
 
     def _drop_session(self) -> None:
@@ -111,15 +113,30 @@ class SessionWriter:
     def _connect_again(self) -> Session:
         """Open a session, and end the lost one on the server, which may not know that it was lost."""
         session = self._connect()
-        if self._lost_pid is not None:
-            try:
-                session.begin()
-                session.execute(self._sql["terminate"], (self._lost_pid,))
-                session.commit()
-            except PostgresError:  # no permission
-                session.rollback()
-            self._lost_pid = None
+        end = time.monotonic() + PATIENCE
+        while self._lost_pid is not None:
+            self._end_lost_session(session)
+            if self._lost_pid is not None:
+                if self._is_closed() or time.monotonic() > end:
+                    break  # `begin` tries again
+                time.sleep(_FIRST_PAUSE)
         return session
+
+    def _end_lost_session(self, session: Session) -> None:
+        """End the lost session on the server, unless it is executing a statement: then try again later.
+
+        Only when it waits for its client, it is certain that the rest of the transaction will never come. Until then it
+        holds the locks of the transaction, which is repeated in another session.
+        """
+        try:
+            session.begin()
+            row = session.execute(self._sql["terminate"], (self._lost_pid,)).fetchone()
+            session.commit()
+        except PostgresError:  # no permission
+            session.rollback()
+            row = None
+        if row is None or row[0]:
+            self._lost_pid = None
 
     def _connect_patiently(self, connect: Callable[[], T]) -> T:
         try:
