@@ -102,7 +102,7 @@ class SessionWriter:
         if self.session is None or self.session.has_ended():
             self._drop_session()
             self.session = self._connect_patiently(self._connect_again)
-        elif self._lost_pid is not None:
+        else:
             self._end_lost_session(self.session)
         return self.session
 
@@ -114,20 +114,20 @@ class SessionWriter:
         """Open a session, and end the lost one on the server, which may not know that it was lost."""
         session = self._connect()
         end = time.monotonic() + PATIENCE
-        while self._lost_pid is not None:
-            self._end_lost_session(session)
-            if self._lost_pid is not None:
-                if self._is_closed() or time.monotonic() > end:
-                    break  # `begin` tries again
-                time.sleep(_FIRST_PAUSE)
+        while not self._end_lost_session(session):
+            if self._is_closed() or time.monotonic() > end:
+                break  # `begin` tries again
+            time.sleep(_FIRST_PAUSE)
         return session
 
-    def _end_lost_session(self, session: Session) -> None:
-        """End the lost session on the server, unless it is executing a statement: then try again later.
+    def _end_lost_session(self, session: Session) -> bool:
+        """End the lost session on the server, if there is one. Return False if it is executing a statement.
 
-        Only when it waits for its client, it is certain that the rest of the transaction will never come. Until then it
-        holds the locks of the transaction, which is repeated in another session.
+        Then try again: only when it waits for its client, it is certain that the rest of the transaction will never
+        come. Until it is ended it holds the locks of the transaction, which is repeated in another session.
         """
+        if self._lost_pid is None:
+            return True
         try:
             session.begin()
             row = session.execute(self._sql["terminate"], (self._lost_pid,)).fetchone()
@@ -135,8 +135,10 @@ class SessionWriter:
         except PostgresError:  # no permission
             session.rollback()
             row = None
-        if row is None or row[0]:
-            self._lost_pid = None
+        if row is not None and not row[0]:
+            return False
+        self._lost_pid = None
+        return True
 
     def _connect_patiently(self, connect: Callable[[], T]) -> T:
         try:
