@@ -336,3 +336,20 @@ def test_8_3_an_abandoned_stream_stops_its_run_promptly(driver: Any, within: Any
     while not long.ended and time.monotonic() < deadline:
         time.sleep(0.001)
     assert long.ended == ["long"]
+
+
+def test_a_thread_whose_results_are_not_applied_yet_has_nodes_to_run() -> None:
+    """The last node has ended although the run was cancelled, so its result is applied by the next call."""
+    control = RunControl()
+
+    def node(state: dict[str, Any]) -> dict[str, Any]:
+        control.request_cancel("no longer needed")
+        return {"n": 1}
+
+    app = StateGraph({"n": int}).add_node("node", node).add_edge(START, "node").compile(InMemorySaver())
+    with pytest.raises(RunCancelled):
+        app.invoke({"n": 0}, THREAD, control=control)
+    assert app.get_state(THREAD).next == ("node",)
+    assert app.get_state(THREAD).values == {"n": 0}
+    assert app.invoke(None, THREAD) == {"n": 1}
+    assert app.get_state(THREAD).next == ()

@@ -46,7 +46,8 @@ class StateSnapshot(Generic[ValuesT]):
 
     values: ValuesT
     next: tuple[str, ...]
-    """The nodes of the due and deferred tasks that have no result yet."""
+    """The nodes of the due and deferred tasks that have no result yet, or all of them if only the results have still to
+    be applied. It is empty if the thread is complete."""
     config: Mapping[str, Any]
     """The config with which a call starts from this checkpoint."""
     metadata: Mapping[str, Any]
@@ -62,9 +63,10 @@ def snapshot_of(program: Program, saved: SavedCheckpoint) -> StateSnapshot:
     """Return the snapshot of a saved checkpoint."""
     checkpoint, pending = saved.checkpoint, saved.pending
     due = [*checkpoint.frontier, *(deferred.task for deferred in checkpoint.deferred)]
+    without_result = tuple(task.node for task in due if task.id not in pending.completed)
     return StateSnapshot(
         values=program.output(checkpoint.values),
-        next=tuple(task.node for task in due if task.id not in pending.completed),
+        next=without_result or tuple(task.node for task in due),
         config=checkpoint_config(saved.branch_key, saved.id),
         metadata={
             **saved.metadata,
