@@ -25,7 +25,7 @@ from statewright.runs.change import (
     scope_of,
     where,
 )
-from statewright.runs.ledger import Bucket, ExcludedVersion, Group, Ledger, NextDue, Order
+from statewright.runs.ledger import Bucket, ExcludedVersion, Group, Ledger, NextDue, Order, QueueSize
 from statewright.runs.memory import InMemoryLedger
 from statewright.runs.records import (
     DEFAULT_QUEUE,
@@ -105,6 +105,7 @@ __all__ = [
     "Order",
     "Plus",
     "Queue",
+    "QueueSize",
     "ReceivedEvent",
     "Record",
     "Ring",

@@ -72,6 +72,18 @@ class NextDue(NamedTuple):
     """True if due runs are known that wait for another run to end, or for a place below a limit."""
 
 
+class QueueSize(NamedTuple):
+    """The runs of a queue that have not ended, of all workspaces."""
+
+    queue: str
+    due: int
+    """The number of due runs that no worker has claimed, including those that wait for a limit or for another run."""
+    due_since: datetime | None
+    """When the first of them became due; None if there are none."""
+    claimed: int
+    """The number of claimed runs."""
+
+
 @runtime_checkable
 class Ledger(Protocol):
     """Stores the records of runs, and everything about them.
@@ -155,4 +167,12 @@ class Ledger(Protocol):
         self, *, queues: Sequence[str] | None = None, excluded_versions: Sequence[ExcludedVersion] = ()
     ) -> MaybeFuture[NextDue]:
         """Return when the next run is due that a worker with these arguments of `claim` may claim."""
+        ...
+
+    def queue_sizes(self, now: datetime) -> MaybeFuture[Sequence[QueueSize]]:
+        """Return the sizes of the queues that have runs which have not ended, sorted by name.
+
+        Due and claimed runs are counted. The number of runs that wait or have ended does not matter: there may be
+        millions.
+        """
         ...

@@ -33,7 +33,7 @@ from statewright.runs.change import (
     delivery_of,
     where,
 )
-from statewright.runs.ledger import Bucket, ExcludedVersion, Group, NextDue, Order
+from statewright.runs.ledger import Bucket, ExcludedVersion, Group, NextDue, Order, QueueSize
 from statewright.runs.records import OF_RUNS, DailySpending, Queue, Record, Run, Webhook, Workspace
 from statewright.runs.records.record import R, checked_text, columns_of
 from statewright.runs.status import ENDED, RunStatus
@@ -100,6 +100,14 @@ class InMemoryLedger:
             runs = self._unclaimed(queues, excluded_versions)
             free = [run.due_at for run in runs if self._may_claim(run, positions)]
             return NextDue(min(free, default=None), has_blocked=len(free) < len(runs))
+
+    def queue_sizes(self, now: datetime) -> list[QueueSize]:
+        with self._lock:
+            runs_by_queue: dict[str, list[Any]] = defaultdict(list)
+            for run in self._tables[Run].values():
+                if run.status not in ENDED:
+                    runs_by_queue[run.queue].append(run)
+            return [_size_of(queue, runs, now) for queue, runs in sorted(runs_by_queue.items())]
 
     def _unclaimed(self, queues: Sequence[str] | None, excluded_versions: Sequence[ExcludedVersion]) -> list[Any]:
         """Return the unclaimed runs that a worker may claim when they are due."""
@@ -409,3 +417,9 @@ def _sort_key(column: str) -> Callable[[Any], tuple[bool, Any]]:
         return value is not None, value
 
     return key
+
+
+def _size_of(queue: str, runs: Sequence[Run], now: datetime) -> QueueSize:
+    """Return the size of a queue with these unfinished runs."""
+    due = [run.due_at for run in runs if run.claim is None and run.due_at is not None and run.due_at <= now]
+    return QueueSize(queue, len(due), min(due, default=None), sum(run.claim is not None for run in runs))

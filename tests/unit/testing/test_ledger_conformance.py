@@ -36,6 +36,7 @@ from statewright.runs import (
     Order,
     Plus,
     Queue,
+    QueueSize,
     Run,
     RunEvent,
     RunLabel,
@@ -691,6 +692,23 @@ class NeverReportsBlockedRuns(InMemoryLedger):
         return super().next_due(**served)._replace(has_blocked=False)
 
 
+class OverlooksWaitingRuns(InMemoryLedger):
+    def queue_sizes(self, now: datetime) -> list[QueueSize]:
+        return [size for size in super().queue_sizes(now) if size.due or size.claimed]
+
+
+class CountsOnlyFreeRuns(InMemoryLedger):
+    def queue_sizes(self, now: datetime) -> list[QueueSize]:
+        return [
+            size._replace(due=min(size.due, sum(run.queue == size.queue for run in self._free(now))))
+            for size in super().queue_sizes(now)
+        ]
+
+    def _free(self, now: datetime) -> list[Run]:
+        positions = {run_id: index for index, run_id in enumerate(self._tables[Run])}
+        return [run for run in self._unclaimed(None, ()) if run.due_at <= now and self._may_claim(run, positions)]
+
+
 class BlocksForEver(InMemoryLedger):
     """Never claims a run that once had to wait."""
 
@@ -902,6 +920,7 @@ BROKEN_LEDGERS: dict[Factory, str] = {
     BlocksForEver: "test_a_run_that_had_to_wait_is_claimed_as_soon_as_it_may",
     ClaimsWaitingRunsLast: "test_a_run_that_a_limit_permits_again_comes_before_later_ones",
     ReservesPlaces: "test_a_run_that_may_be_next_and_is_cancelled_makes_room_for_another",
+    OverlooksWaitingRuns: "test_the_sizes_of_queues_count_due_and_claimed_runs_and_name_all_queues_of_unfinished_runs",
     LedgerThatSkipsJobs: "test_a_job_is_committed_with_a_checkpoint",
     LedgerThatRunsJobsFirst: "test_a_job_is_not_committed_without_its_checkpoint",
     LedgerThatRunsJobsLast: "test_a_checkpoint_is_not_committed_without_its_job",
@@ -909,6 +928,7 @@ BROKEN_LEDGERS: dict[Factory, str] = {
     LedgerThatSkipsJobsOfMissingThreads: "test_a_job_is_committed_even_if_the_deleted_thread_does_not_exist",
 }
 FURTHER_BROKEN_LEDGERS: dict[Factory, str] = {
+    CountsOnlyFreeRuns: "test_the_sizes_of_queues_count_due_and_claimed_runs_and_name_all_queues_of_unfinished_runs",
     ClaimsWaitingRunsLast: "test_no_limit_is_passed_over_for_ever_while_other_runs_are_due",
     MixesWorkspaces: "test_runs_of_a_sequence_are_claimed_one_after_another",
     NeverSetsNone: "test_an_update_changes_the_named_columns_only",

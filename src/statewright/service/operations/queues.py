@@ -16,25 +16,23 @@ from statewright.async_futures import aresolve
 from statewright.errors import NotFound, RecordConflict, RequestConflict
 from statewright.runs import (
     DEFAULT_QUEUE,
-    Condition,
     Delete,
     Group,
     Insert,
     Ledger,
-    Order,
     Queue,
+    QueueSize,
     Run,
     Update,
     Worker,
     where,
 )
-from statewright.service.context.records import SET_ASIDE, UNFINISHED
+from statewright.service.context.records import SET_ASIDE
 from statewright.service.context.validation import validate_field_names, validate_limit, validate_queue_name
 from statewright.service.operations.workers import status_of
 
 LIMITS: Final = ("max_running", "starts_per_minute")
 """The limits of a queue that callers set."""
-_UNFINISHED: Final = Condition("status", "in", UNFINISHED)
 _MAX_TRIES: Final = 10
 """Maximum number of tries to set limits that other processes set and remove concurrently."""
 
@@ -59,32 +57,27 @@ class QueueReport:
 
 
 def report_queues(ledger: Ledger, now: datetime) -> Generator[Any, Any, list[QueueReport]]:
-    """Read the default queue, and those that have limits, live workers, due, claimed or dead runs; sorted by name.
-
-    Queues that only have waiting or paused runs are left out: to find them, all of these runs would have to be read,
-    and there may be millions. For `drive` and `adrive`.
+    """Read the default queue, and those that have limits, live workers, or runs that have not ended or were set aside;
+    sorted by name. For `drive` and `adrive`.
     """
     limits: Mapping[str, Queue] = {queue.id: queue for queue in (yield ledger.find(Queue))}
-    due: Sequence[Group] = yield ledger.groups(Run, ["queue"], where=_due(now))
-    claimed: Sequence[Group] = yield ledger.groups(Run, ["queue"], where=[Condition("claim", "!=", None)])
+    unfinished: Sequence[QueueSize] = yield ledger.queue_sizes(now)
     set_aside: Sequence[Group] = yield ledger.groups(Run, ["queue"], where=SET_ASIDE)
     workers: Sequence[Worker] = yield ledger.find(Worker)
     live = [worker for worker in workers if status_of(worker, now) == "live"]
     served: Counter[str] = Counter(name for worker in live for name in set(worker.queues or ()))
     serving_all = sum(worker.queues is None for worker in live)
-    depths, claims, dead = _sizes(due), _sizes(claimed), _sizes(set_aside)
+    sizes = {size.queue: size for size in unfinished}
+    dead: dict[str, int] = {group.key[0]: group.size for group in set_aside}
     reports: list[QueueReport] = []
-    for name in sorted({DEFAULT_QUEUE, *limits, *served, *depths, *claims, *dead}):
-        oldest: Sequence[Run] = ()
-        if name in depths:
-            oldest = yield ledger.find(Run, [*where(queue=name), *_due(now)], order=Order("due_at"), limit=1)
-        ages = [(now - run.due_at).total_seconds() for run in oldest if run.due_at is not None]
+    for name in sorted({DEFAULT_QUEUE, *limits, *served, *sizes, *dead}):
+        size = sizes.get(name, QueueSize(name, 0, None, 0))
         reports.append(
             replace(
                 report_of(limits.get(name, Queue(id=name))),
-                depth=depths.get(name, 0),
-                oldest_due_seconds=ages[0] if ages else None,
-                claimed=claims.get(name, 0),
+                depth=size.due,
+                oldest_due_seconds=(now - size.due_since).total_seconds() if size.due_since is not None else None,
+                claimed=size.claimed,
                 dead=dead.get(name, 0),
                 workers=served[name] + serving_all,
             )
@@ -104,15 +97,6 @@ def report_of(queue: Queue) -> QueueReport:
         dead=0,
         workers=0,
     )
-
-
-def _due(now: datetime) -> list[Condition]:
-    # The statuses are implied by the other conditions. With them, databases need not read runs that have ended.
-    return [_UNFINISHED, Condition("claim", "=", None), Condition("due_at", "<=", now)]
-
-
-def _sizes(groups: Sequence[Group]) -> dict[str, int]:
-    return {group.key[0]: group.size for group in groups}
 
 
 async def change_queue(ledger: Ledger, name: str, limits: Mapping[str, Any]) -> Queue:

@@ -129,6 +129,12 @@ def next_due(connection: Connection, tables: Tables, claimant: Claimant) -> Next
     return NextDue(instant_of(min(times)) if times else None, has_blocked=bool(has_held))
 
 
+def iter_due_sizes(connection: Connection, tables: Tables, at: int) -> Iterator[tuple[str, int, int | None]]:
+    """Yield the queue of each group of due runs that nothing holds back, their number, and since when they are due."""
+    for group in _iter_groups(connection, tables, Claimant("")):
+        yield group.queue, *connection.execute(tables.sql["size_of_due_group"], (*group, at)).fetchone()
+
+
 def _iter_groups(connection: Connection, tables: Tables, claimant: Claimant) -> Iterator[_Group]:
     """Yield the groups of due runs that a worker serves."""
     group = _BEFORE_ALL

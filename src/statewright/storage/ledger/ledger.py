@@ -7,7 +7,7 @@ workers.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
@@ -16,12 +16,24 @@ from statewright.clock import instant_of, microseconds
 from statewright.errors import SerdeError
 from statewright.futures import MaybeFuture
 from statewright.page import cut_page
-from statewright.runs import Bucket, Change, ExcludedVersion, Group, NextDue, Order, Run, RunEvent, Where, where
+from statewright.runs import (
+    Bucket,
+    Change,
+    ExcludedVersion,
+    Group,
+    NextDue,
+    Order,
+    QueueSize,
+    Run,
+    RunEvent,
+    Where,
+    where,
+)
 from statewright.runs.records.record import R
 from statewright.storage.damage import report_damage
 from statewright.storage.database import UNLIMITED, Backend, Connection, D, Job
 from statewright.storage.ledger.changes import job_of
-from statewright.storage.ledger.claim import Claimant, HeldCursor, claim_runs, next_due
+from statewright.storage.ledger.claim import Claimant, HeldCursor, claim_runs, iter_due_sizes, next_due
 from statewright.storage.ledger.conditions import conditions, order_by
 from statewright.storage.ledger.tables import Table, Tables, decrypted_json
 
@@ -140,6 +152,25 @@ class DatabaseLedger(Backend[D]):
 
     def _next_due(self, connection: Connection, claimant: Claimant) -> NextDue:
         return next_due(connection, self._tables, claimant)
+
+    def queue_sizes(self, now: datetime) -> MaybeFuture[Sequence[QueueSize]]:
+        at = microseconds(now)
+
+        def read(connection: Connection) -> list[QueueSize]:
+            sizes: dict[str, QueueSize] = {}
+            due = [(*row, 0) for row in self._due_sizes(connection, at)]
+            others = connection.execute(self._tables.sql["queue_sizes"], (at, at)).fetchall()
+            for queue, count, since, claimed in (*due, *others):
+                size = sizes.get(queue, QueueSize(queue, 0, None, 0))
+                instants = [size.due_since, instant_of(since) if since is not None else None]
+                first = min((instant for instant in instants if instant is not None), default=None)
+                sizes[queue] = QueueSize(queue, size.due + count, first, size.claimed + claimed)
+            return [sizes[queue] for queue in sorted(sizes)]
+
+        return self._read(read)
+
+    def _due_sizes(self, connection: Connection, at: int) -> Iterable[tuple[str, int, int | None]]:
+        return iter_due_sizes(connection, self._tables, at)
 
     def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> MaybeFuture[Sequence[RunEvent]]:
         def read(connection: Connection) -> list[RunEvent]:

@@ -8,6 +8,7 @@ milliseconds that the function takes, and not while a client is slow, or frozen.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -62,6 +63,9 @@ class PostgresLedger(DatabaseLedger[PostgresDatabase]):
     def _next_due(self, connection: Connection, claimant: Claimant) -> NextDue:
         due, has_held = connection.execute(self._tables.sql["next_due"], _served(claimant)).fetchone()
         return NextDue(instant_of(due) if due is not None else None, has_blocked=has_held)
+
+    def _due_sizes(self, connection: Connection, at: int) -> Iterable[tuple[str, int, int | None]]:
+        return connection.execute(self._tables.sql["due_sizes"], (at,)).fetchall()
 
 
 def _served(claimant: Claimant) -> tuple[list[str] | None, list[str]]:

@@ -120,6 +120,7 @@ STEPS: Final[tuple[Callable[[Session, Encryptor], None], ...]] = (
     _run_scripts("version_5", "claims"),  # claims of held runs, and random ids of writers
     _run_scripts("claims"),  # claims that search once if all due runs can be claimed
     _run_scripts("version_7"),  # sessions of the web page, and the progress of runs
+    _run_scripts("version_8"),  # the queues of runs that wait
 )
 """The functions that migrate the schema from each version, beginning with 0, to the next version."""
 VERSION: Final = len(STEPS)

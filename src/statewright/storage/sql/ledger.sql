@@ -53,6 +53,33 @@ WHERE queue = ? AND graph_version = ? AND priority = ? AND begun = ?
     AND due_at IS NOT NULL AND claim IS NULL AND held_by IS NULL
 ORDER BY due_at LIMIT 1;
 
+-- size_of_due_group
+-- The number of due runs of a group, and since when they are due.
+SELECT count(*), min(due_at) FROM workflow_runs
+WHERE queue = ? AND graph_version = ? AND priority = ? AND begun = ? AND due_at <= ?
+    AND due_at IS NOT NULL AND claim IS NULL AND held_by IS NULL;
+
+-- queue_sizes
+-- The queues of all unfinished runs but those of the groups: the number of due runs, since when they are due, and the
+-- number of claimed runs. The queues of runs that only wait are found one by one, however many runs they have.
+WITH RECURSIVE waiting (queue) AS (
+    SELECT min(queue) FROM workflow_runs
+    WHERE claim IS NULL AND due_at IS NULL AND status NOT IN ('completed', 'failed', 'cancelled')
+    UNION ALL
+    SELECT (
+        SELECT min(queue) FROM workflow_runs
+        WHERE claim IS NULL AND due_at IS NULL AND status NOT IN ('completed', 'failed', 'cancelled')
+            AND queue > waiting.queue
+    )
+    FROM waiting WHERE waiting.queue IS NOT NULL
+)
+SELECT queue, sum(CASE WHEN due_at <= ? THEN 1 ELSE 0 END), min(CASE WHEN due_at <= ? THEN due_at END), 0
+FROM workflow_runs WHERE held_by IS NOT NULL GROUP BY queue
+UNION ALL
+SELECT queue, 0, NULL, count(*) FROM workflow_runs WHERE claim IS NOT NULL GROUP BY queue
+UNION ALL
+SELECT queue, 0, NULL, 0 FROM waiting WHERE queue IS NOT NULL;
+
 -- begun_on_thread
 -- A run that holds a thread: it is claimed, or has begun and not ended. With several, a claimed one comes first, and
 -- then the one that was written first; the run whose turn it is comes before its own row.

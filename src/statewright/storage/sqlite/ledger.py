@@ -17,7 +17,7 @@ from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.statements import run_script, statements
 
 _SQL: Final = statements("ledger_formats")
-FORMAT: Final = 7
+FORMAT: Final = 8
 """The format of the tables that this version of Statewright writes."""
 Step = Callable[[Connection, Encryptor], None]
 """A function that migrates the tables from one format to the next."""
@@ -112,6 +112,12 @@ def _add_sessions(connection: Connection, encryptor: Encryptor) -> None:
     connection.execute(_SQL["format_seven"])
 
 
+def _add_waiting(connection: Connection, encryptor: Encryptor) -> None:
+    """Add the index of the queues of runs that wait."""
+    run_script(connection, "ledger_tables")
+    connection.execute(_SQL["format_eight"])
+
+
 _STEPS: Final[tuple[Step, ...]] = (
     _statements_step("decided_by_key", "format_two"),
     _statements_step("daily_spending", "spending_of_calls", "format_three"),
@@ -119,5 +125,6 @@ _STEPS: Final[tuple[Step, ...]] = (
     _add_queues,
     _replace_claims,
     _add_sessions,
+    _add_waiting,
 )
 """The steps from each format to the next, beginning with format 1."""

@@ -116,7 +116,7 @@ def test_queues_are_listed_with_their_runs_and_limits(database: Path, statewrigh
     assert [line.split()[0] for line in lines] == ["default", "gpu", "mail"]
 
 
-def test_queues_of_live_workers_are_listed(database: Path, statewright: Command) -> None:
+def test_queues_of_live_workers_and_of_unfinished_runs_are_listed(database: Path, statewright: Command) -> None:
     with SqliteLedger(database) as ledger:
         records = [
             worker("wrk_d", queues=["served", "gpu"]),
@@ -132,6 +132,7 @@ def test_queues_of_live_workers_are_listed(database: Path, statewright: Command)
         "default": 1,
         "gpu": 3,
         "served": 2,
+        "waits": 1,
     }
 
 

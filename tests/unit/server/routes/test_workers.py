@@ -164,11 +164,13 @@ def test_queues_are_listed_with_their_limits_and_the_runs_that_wait():
                 await api.start(LEAD, wait=0, queue="gpu")
             later = (api.service.clock.now() + timedelta(hours=1)).isoformat()
             await api.start(LEAD, wait=0, queue="gpu", after=later)
+            await api.start(LEAD, wait=0, queue="night", after=later)
             await aresolve(api.service.context.ledger.claim("wrk_a", api.service.clock.now(), 1))
             limits = {"maxRunning": 2, "startsPerMinute": 60}
             changed = (await api.call("PUT", "/queues/gpu", json=limits)).json()["data"]
             assert (changed["maxRunning"], changed["startsPerMinute"]) == (2, 60)
-            default, gpu = await api.get("/queues")
+            default, gpu, night = await api.get("/queues")
+            assert (night["name"], night["depth"], night["claimed"]) == ("night", 0, 0)
             assert (gpu["name"], gpu["depth"], gpu["claimed"]) == ("gpu", 2, 1)
             assert gpu["oldestDueSeconds"] >= 0
             assert default == {

@@ -38,6 +38,7 @@ from statewright.testing.conformance.checkpointer.samples import commit_after
 from statewright.testing.conformance.ledger.samples import NOW, run
 
 HOUR = timedelta(hours=1)
+UNDO_VERSION_8 = ("DROP INDEX older.runs_waiting",)
 UNDO_VERSION_7 = (
     "DROP TABLE older.sessions",
     "DROP INDEX older.runs_completed, older.runs_failed, older.runs_cancelled",
@@ -121,7 +122,7 @@ def test_a_migration_replaces_the_functions_of_claims(version: int) -> None:
     execute(shared_url(), "DROP FUNCTION older.claim_together")
     if version == 3:
         execute(shared_url(), "DROP INDEX older.runs_held_in_workspace, older.runs_held_with_key")
-    execute(shared_url(), *UNDO_VERSION_7)
+    execute(shared_url(), *UNDO_VERSION_8, *UNDO_VERSION_7)
     execute(shared_url(), f"UPDATE older.statewright_schema SET version = {version}")
     with open_schema("older", trusts_clocks=True) as database:
         ledger = PostgresLedger(database)

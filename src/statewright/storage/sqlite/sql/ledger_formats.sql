@@ -107,3 +107,6 @@ ALTER TABLE signals ADD COLUMN sent_by_key TEXT;
 
 -- format_seven
 INSERT OR IGNORE INTO ledger (format) VALUES (7);
+
+-- format_eight
+INSERT OR IGNORE INTO ledger (format) VALUES (8);

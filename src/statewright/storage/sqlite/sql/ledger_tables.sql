@@ -6,7 +6,7 @@
 CREATE TABLE IF NOT EXISTS ledger (
     format INTEGER PRIMARY KEY
 );
-INSERT OR IGNORE INTO ledger (format) VALUES (7);
+INSERT OR IGNORE INTO ledger (format) VALUES (8);
 
 CREATE TABLE IF NOT EXISTS workflow_runs (
     number            INTEGER PRIMARY KEY,  -- identifies its events
@@ -92,6 +92,9 @@ CREATE INDEX IF NOT EXISTS runs_claimed_by_key ON workflow_runs (workspace_id, c
     WHERE claim IS NOT NULL AND concurrency_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS runs_claimed_by_queue ON workflow_runs (queue, claim)
     WHERE claim IS NOT NULL;
+-- Runs that wait or are paused, and are not due at any time.
+CREATE INDEX IF NOT EXISTS runs_waiting ON workflow_runs (queue)
+    WHERE claim IS NULL AND due_at IS NULL AND status NOT IN ('completed', 'failed', 'cancelled');
 CREATE INDEX IF NOT EXISTS runs_by_worker ON workflow_runs (worker_id)
     WHERE claim IS NOT NULL;
 CREATE INDEX IF NOT EXISTS runs_by_parent ON workflow_runs (parent_id)

@@ -17,6 +17,7 @@ from statewright.runs import (
     Ledger,
     NextDue,
     Queue,
+    QueueSize,
     Run,
     RunStatus,
     Update,
@@ -434,3 +435,39 @@ class ClaimTests(LedgerSuite):
         assert run_concurrently(4, work) == []
         assert sorted(record.id for record in runs) == sorted(f"r{n}" for n in range(40))
         assert sorted(resolve(ledger.find(Run)), key=lambda run: run.id) == sorted(runs, key=lambda run: run.id)
+
+    # -- sizes of queues
+
+    def test_the_sizes_of_queues_count_due_and_claimed_runs_and_name_all_queues_of_unfinished_runs(self) -> None:
+        later, before = NOW + timedelta(hours=1), NOW - timedelta(hours=1)
+        ledger = self.ledger_of(
+            self.due_run("r01", queue="due"),
+            self.due_run("r02", queue="due", due_at=before, priority=5),
+            self.due_run("r03", queue="due", status=RunStatus.WAITING, workspace_id="w2"),
+            self.due_run("r04", queue="due", due_at=later),
+            self.due_run("r05", queue="due", claim="c", due_at=None),
+            self.due_run("r06", queue="claimed", claim="c", due_at=None, status=RunStatus.WAITING),
+            self.due_run("r07", queue="paused", due_at=None, status=RunStatus.PAUSED),
+            self.due_run("r08", queue="signal", due_at=None, status=RunStatus.WAITING),
+            self.due_run("r09", queue="signal", due_at=None, status=RunStatus.WAITING),
+            self.due_run("r10", queue="timer", due_at=later, status=RunStatus.WAITING),
+            *(self.due_run(f"r{n}", queue="ended", due_at=None, status=status) for n, status in enumerate(ENDED, 11)),
+            self.due_run("r14", queue="behind", thread_id="t", due_at=before),
+            self.due_run("r15", queue="behind", thread_id="t"),
+            self.due_run("r16", queue="behind", thread_id="t", due_at=later),
+        )
+        sizes = [
+            QueueSize("behind", 2, before, 0),
+            QueueSize("claimed", 0, None, 1),
+            QueueSize("due", 3, before, 1),
+            QueueSize("paused", 0, None, 0),
+            QueueSize("signal", 0, None, 0),
+            QueueSize("timer", 0, None, 0),
+        ]
+        assert list(resolve(ledger.queue_sizes(NOW))) == sizes
+        assert self.claim_ids(ledger, 2) == ["r14", "r01"]  # r15 and r16 have to wait
+        sizes[0], sizes[2] = QueueSize("behind", 1, NOW, 1), QueueSize("due", 2, before, 2)
+        assert list(resolve(ledger.queue_sizes(NOW))) == sizes
+        ended = {"status": RunStatus.COMPLETED, "claim": None, "due_at": None}
+        write(ledger, UpdateAll(Run, [], ended))
+        assert list(resolve(ledger.queue_sizes(NOW))) == []

@@ -10,7 +10,19 @@ from typing import Any
 
 import pytest
 
-from statewright.runs import ENDED, Advance, ExcludedVersion, Insert, Queue, Run, RunStatus, Update, Workspace, where
+from statewright.runs import (
+    ENDED,
+    Advance,
+    ExcludedVersion,
+    Insert,
+    Queue,
+    QueueSize,
+    Run,
+    RunStatus,
+    Update,
+    Workspace,
+    where,
+)
 from statewright.storage.sqlite import SqliteLedger
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.statements import statements
@@ -50,6 +62,7 @@ def test_queries_for_earlier_runs_cover_all_runs_that_have_not_ended(statement: 
     [
         ("next_due_group", "SEARCH workflow_runs USING INDEX runs_due"),
         ("due", "SEARCH workflow_runs USING INDEX runs_due"),
+        ("size_of_due_group", "SEARCH workflow_runs USING INDEX runs_due"),
         ("first_due", "SEARCH workflow_runs USING INDEX runs_due"),
         ("begun_on_thread", "SEARCH workflow_runs USING INDEX runs_begun_on_thread"),
         ("pending_on_thread", "SEARCH workflow_runs USING INDEX runs_by_thread"),
@@ -100,6 +113,27 @@ def test_the_end_of_a_group_is_found_without_reading_its_runs(
         connection.set_progress_handler(None, 0)
     assert rows == []
     assert 0 < len(steps) < 100
+
+
+def test_the_sizes_of_queues_cost_the_same_however_many_runs_wait(ledger: SqliteLedger) -> None:
+    def count_instructions() -> int:
+        steps: list[int] = []
+        with ledger.database.read() as connection:
+            connection.set_progress_handler(lambda: steps.append(1), 1)  # called for each instruction
+        assert ledger.queue_sizes(NOW) == [QueueSize(name, 0, None, 0) for name in ("a", "b", "c")]
+        with ledger.database.read() as connection:
+            connection.set_progress_handler(None, 0)
+        return len(steps)
+
+    def wait(name: str, queue: str, due_at: datetime | None = None) -> Insert:
+        return Insert(run(name, queue=queue, status=RunStatus.WAITING, due_at=due_at))
+
+    timer = NOW + timedelta(hours=1)
+    ledger.write([wait("a", "a"), wait("b", "b"), wait("c", "c", timer)])
+    few = count_instructions()
+    ledger.write([wait(f"{queue}{n}", queue) for n in range(500) for queue in ("a", "b")])
+    ledger.write([wait(f"c{n}", "c", timer) for n in range(500)])
+    assert few <= count_instructions() < few + 10
 
 
 def count_claim_queries(ledger: SqliteLedger, limit: int, expected: list[str]) -> int:

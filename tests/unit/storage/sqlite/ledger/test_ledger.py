@@ -253,8 +253,8 @@ def test_a_file_of_a_saver_can_be_opened_as_a_ledger(tmp_path: Path) -> None:
 def test_tables_of_a_newer_format_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     SqliteLedger(path).close()
-    change_file(path, "INSERT INTO ledger (format) VALUES (8)")
-    with pytest.raises(NewerFormat, match="has format 8, and this version of Statewright reads up to 7"):
+    change_file(path, "INSERT INTO ledger (format) VALUES (9)")
+    with pytest.raises(NewerFormat, match="has format 9, and this version of Statewright reads up to 8"):
         SqliteLedger(path)
 
 
@@ -265,7 +265,7 @@ def downgrade_to_format_4(path: Path) -> None:
     """Undo the last migrations."""
     with closing(sqlite3.connect(path)) as connection:
         for kind, name in connection.execute("SELECT type, name FROM sqlite_schema").fetchall():
-            is_new = kind == "trigger" or re.match("runs_(due|held|pending|begun|claimed)", name)
+            is_new = kind == "trigger" or re.match("runs_(due|held|pending|begun|claimed|waiting)", name)
             if is_new:
                 connection.execute(f"DROP {kind} {name}")
         for table, columns in {

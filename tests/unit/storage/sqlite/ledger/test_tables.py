@@ -96,7 +96,7 @@ def test_unique_fields_are_unique_in_the_table(connection: Any, kind: type[Recor
 
 def test_creating_the_tables_again_changes_nothing(connection: Any) -> None:
     run_script(connection, "ledger_tables")
-    assert connection.execute("SELECT * FROM ledger").fetchall() == [(7,)]
+    assert connection.execute("SELECT * FROM ledger").fetchall() == [(8,)]
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     assert tables == {"ledger", "run_events", "run_inputs", *(kind.TABLE for kind in RECORDS)}
 
