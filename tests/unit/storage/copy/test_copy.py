@@ -32,7 +32,7 @@ from statewright.storage.database import Database
 from statewright.storage.open import ledger_of, store_of
 from statewright.storage.postgres import PostgresDatabase
 from statewright.storage.row_ids import RowIds
-from statewright.testing.conformance.ledger.samples import NOW, full_record, write
+from statewright.testing.conformance.ledger.samples import NOW, full_record, run, write
 
 all_pairs = pytest.mark.parametrize(("source_kind", "target_kind"), PAIRS, ids=lambda kind: kind)
 across = pytest.mark.parametrize(("source_kind", "target_kind"), PAIRS[:2], ids=lambda kind: kind)
@@ -208,6 +208,33 @@ def test_pages_are_limited_by_rows_and_by_bytes(opened: Open, kind: str, monkeyp
     assert sizes[:5] == [2] * 5
     assert max(sizes) == 4
     assert sum(sizes) == 20
+
+
+_ROWS_READ = """
+SELECT (seq_tup_read + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes AS i WHERE i.relid = t.relid))::BIGINT
+FROM pg_stat_user_tables AS t WHERE schemaname = current_schema() AND relname = 'workflow_runs'
+"""
+
+
+def rows_read(database: PostgresDatabase) -> int:
+    """Return the number of rows of runs that a server has read so far."""
+    database.write(lambda session: session.execute("SELECT pg_stat_force_next_flush()"))
+    database.write(lambda session: session.execute("SELECT 1"))  # the statistics follow the end of a transaction
+    return database.query(lambda session: session.execute(_ROWS_READ).fetchone()[0])
+
+
+@pytest.mark.parametrize("is_analyzed", [False, True])
+def test_a_server_reads_few_rows_for_each_due_run_that_is_copied(opened: Open, is_analyzed: bool) -> None:
+    """Triggers look for earlier runs while the statistics of the target say that it is empty."""
+    source, target = opened("sqlite"), opened("postgres")
+    changes = [Insert(run(f"r{n}", due_at=NOW, thread_id=f"t{n // 2}", workspace_id=f"w{n % 3}")) for n in range(2000)]
+    resolve(ledger_of(source).write(changes))
+    ledger_of(target)
+    if is_analyzed:
+        target.write(lambda session: session.execute("ANALYZE workflow_runs"))
+    before = rows_read(target)
+    copy_database(source, target)
+    assert 2000 < rows_read(target) - before < 20_000
 
 
 # -- files of earlier versions
