@@ -24,7 +24,6 @@ from statewright.agents.network.state import (
     Values,
     build_agent_call,
     build_run_view,
-    check_fields,
     discarded_usage_update,
     results_of_run,
     run_agents,
@@ -80,7 +79,6 @@ class _NetworkNodes:
 
     async def route(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
         """Choose the next agent, or end the run."""
-        check_fields(state)
         update: dict[str, Any] = {}
         if state.get("input") is not None:
             update = await start_run(self._network, state, runtime)

@@ -22,7 +22,7 @@ from statewright.agents.state.state import State, user_turn
 from statewright.channels import Ephemeral, Overwrite
 from statewright.checkpoint import SavedCheckpoint
 from statewright.data.mappings import without_none
-from statewright.errors import InvalidConfig, InvalidUpdateError, suggestion
+from statewright.errors import InvalidConfig, suggestion
 from statewright.graph import Runtime
 from statewright.messages import Message, as_message
 from statewright.models import Usage
@@ -67,25 +67,27 @@ NETWORK_STATE: Final[Mapping[str, Any]] = {
 """
 
 
-def unknown_field_problems(values: Values) -> dict[str, str]:
+def unknown_field_problems(values: Values, declared: Sequence[str]) -> dict[str, str]:
     """Return a message for each unknown field of a state or an input, by name.
 
-    Fields of the data have the prefix `data.`.
+    `declared` are the fields of the data that the network declares, which have the prefix `data.`; without any, all
+    fields with the prefix are permitted.
     """
-    fields = [*NETWORK_STATE, *(name for name in values if name.startswith(PREFIX))]
-    return {
-        unknown: f"The state of the network has no field {unknown!r}. "
-        f"{suggestion(unknown, fields, noun='Fields')} A field of the data is written as {PREFIX + unknown!r}."
-        for unknown in values
-        if unknown not in NETWORK_STATE and not unknown.startswith(PREFIX)
-    }
+    problems: dict[str, str] = {}
+    for name in values:
+        is_data = _is_data(name)
+        if name in NETWORK_STATE or (is_data and (not declared or name in declared)):
+            continue
+        known = declared if is_data else [*NETWORK_STATE, *(declared or filter(_is_data, values))]
+        message = f"The state of the network has no field {name!r}. {suggestion(name, known, noun='Fields')}"
+        if not is_data and (not declared or PREFIX + name in declared):
+            message += f" A field of the data is written as {PREFIX + name!r}."
+        problems[name] = message
+    return problems
 
 
-def check_fields(values: Values) -> None:
-    """Raise InvalidUpdateError if a state has an unknown field."""
-    problem = next(iter(unknown_field_problems(values).values()), None)
-    if problem is not None:
-        raise InvalidUpdateError(problem)
+def _is_data(name: str) -> bool:
+    return name.startswith(PREFIX)
 
 
 def run_agents(network: NetworkDefinition[Any], runtime: Runtime[Any]) -> RunAgents:

@@ -28,6 +28,7 @@ from statewright.errors import (
     EmptyInputError,
     GraphRecursionError,
     InvalidConfig,
+    InvalidUpdateError,
     ModelUnavailable,
     RoutingError,
     SerdeError,
@@ -701,6 +702,34 @@ def test_an_unknown_field_of_the_input_is_refused(run: Runner) -> None:
     app = Network("n", agents=[make_agent("a")], router=route_once_to("a")).compile()
     with pytest.raises(StatewrightError, match=r"has no field 'inpt'.*Did you mean 'input'"):
         app.invoke({"inpt": "hello"})
+
+
+@pytest.mark.parametrize("schema", [Typed, Plain, Model])
+def test_a_field_of_the_data_that_its_class_does_not_declare_is_refused_in_an_input_and_an_update(schema: Any) -> None:
+    state: Any = State(schema=Typed) if schema is Typed else schema
+    saver = InMemorySaver()
+    app = Network("n", agents=[make_agent("a")], router=route_once_to("a"), state=state).compile(saver)
+    message = r"has no field 'data.dome'. Did you mean 'data.done'\? Fields: data"
+    with pytest.raises(InvalidUpdateError, match=message):
+        app.invoke({"input": "hello", "data.dome": True}, thread_id="t")
+    with pytest.raises(InvalidUpdateError, match=message):
+        app.update_state({"thread_id": "t"}, {"data.dome": True})
+    assert saver.load("t") is None
+    with pytest.raises(InvalidUpdateError, match=r"has no field 'done'. .*written as 'data.done'"):
+        app.invoke({"input": "hello", "done": True}, thread_id="t")
+    assert app.invoke({"input": "hello", "data.done": True}, thread_id="t")["data.done"] is True
+
+
+def test_a_thread_is_continued_after_a_field_was_removed_from_the_class_of_the_data() -> None:
+    @dataclass
+    class Earlier(Plain):
+        removed: str = ""
+
+    saver = InMemorySaver()
+    network = Network("n", agents=[make_agent("a", "one", "two")], router=route_once_to("a"), state=Earlier)
+    network.compile(saver).invoke({"input": "hello", "data.removed": "x"}, thread_id="t")
+    network = Network("n", agents=[make_agent("a", "two")], router=route_once_to("a"), state=Plain)
+    assert network.run("again", checkpointer=saver, thread_id="t").state.data == Plain()
 
 
 def test_update_state_accepts_messages_in_any_form() -> None:

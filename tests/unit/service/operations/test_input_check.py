@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from statewright import END, START, MessagesState, Runtime, StateGraph, entrypoint
-from statewright.agents import Agent
+from statewright.agents import Agent, Network
 from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer, InMemorySaver
 from statewright.errors import InvalidRequest, InvalidUpdateError, UnknownKeyWarning
@@ -69,6 +69,13 @@ def agent() -> CompiledGraph:
     return Agent("a", system="You greet.", model=ScriptedModel(["hello"] * 9)).alone().compile()
 
 
+def network() -> CompiledGraph:
+    greeter = Agent("a", system="You greet.", model=ScriptedModel(["hello"] * 9))
+    return Network(
+        "n", agents=[greeter], router=lambda call_count: None if call_count else "a", state=Instance
+    ).compile()
+
+
 def yaml_workflow() -> CompiledGraph:
     text = (
         "assistants:\n  - id: a\n    system_prompt: Greet.\n"
@@ -97,6 +104,7 @@ GRAPHS: dict[str, Callable[[], Any]] = {
     "unknown keys dropped": lambda: graph_of(Fields, unknown_keys="drop"),
     "a function": lambda: echo,
     "an agent": agent,
+    "a network with a class of data": network,
     "states in YAML": yaml_workflow,
     "steps in JSON": json_workflow,
 }
@@ -109,6 +117,8 @@ INPUTS: list[Any] = [
     {"input": "hi"},
     {"inptu": "hi"},
     {"data.name": "Ann"},
+    {"input": "hi", "data.name": "Ann"},
+    {"input": "hi", "data.nmae": "Ann"},
     {"messages": [{"role": "user", "content": "hi"}]},
     {"role": "user", "content": "hi"},
     [{"name": "Ann"}, {"nmae": "Ann"}],
