@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections import Counter
 from typing import Any
@@ -68,9 +69,15 @@ def pytest_runtest_setup(item: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """Restore Ctrl-C, which background processes of a shell and their children ignore, because some tests need it."""
+    """Prepare the environment of programs that tests start.
+
+    Ctrl-C is restored, which background processes of a shell and their children ignore. The paths in PYTHONPATH are
+    made absolute, since the programs run in other folders.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if paths := os.environ.get("PYTHONPATH"):
+        os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, paths.split(os.pathsep)))
 
 
 # Examples are the same in each run, and have no deadline, because the speed of a machine says nothing about the code.

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from tests.programs import on_a_screen, statewright
 
+import statewright as package
+
 GRAPH = """
 import time
 from typing import TypedDict
@@ -201,6 +203,12 @@ def test_the_package_runs_as_a_module() -> None:
     command = [sys.executable, "-m", "statewright", "--version"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (0, statewright("--version").stdout, "")
+
+
+def test_programs_that_tests_start_in_other_folders_import_the_package_under_test() -> None:
+    program = "import statewright; print(statewright.__file__)"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert Path(output.strip()) == Path(package.__file__)
 
 
 def test_version_and_help() -> None:
