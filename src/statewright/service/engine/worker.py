@@ -19,6 +19,10 @@ ended, and the database could not be written. Then the worker releases the run, 
 may be left of the attempt. The worker looks for such runs as soon as a claim has failed, and with each heartbeat. A
 claim whose response is still on its way looks the same in the database, so claims in flight are tracked as
 `_ClaimInFlight`.
+
+A claim is a transaction, for which the first commits of the runs that have just begun have to wait. So the worker
+claims when it was told that runs may be due, and not in order to find out that none are: after a claim that found some,
+and after runs that were claimed when they were created, it reads the next due time, in a session for reading.
 """
 
 from __future__ import annotations
@@ -131,6 +135,10 @@ class RunWorker:
         """The task that sends heartbeats."""
         self._has_drained = asyncio.Event()
         self._wakeup = asyncio.Event()
+        self._may_find_due = True
+        """True if runs may be due, so that the worker claims before it waits."""
+        self._has_claimed_in_vain = False
+        """True if the last claim found no runs, and nothing has been read since."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._retry_delay = _FIRST_RETRY_DELAY
         """Seconds until the next claim if runs are due that cannot be claimed now; doubled each time."""
@@ -177,7 +185,10 @@ class RunWorker:
             self._claims_in_flight.discard(reservation)
             if run is not None:
                 self._reserved_runs.append(run)
-        self.wake()
+        if run is not None:
+            self._call_on_loop(self._wakeup.set)
+        else:
+            self.wake()
 
     def note_lost_claim(self) -> None:
         """Look soon for a run that was claimed with a reservation whose result is not known."""
@@ -186,11 +197,19 @@ class RunWorker:
 
     def wake(self) -> None:
         """Wake the worker, so that it looks for work at once."""
+        self._call_on_loop(self._look_for_due)
+
+    def _look_for_due(self) -> None:
+        """Claim soon. Called on the loop."""
+        self._may_find_due = True
+        self._wakeup.set()
+
+    def _call_on_loop(self, function: Callable[[], object]) -> None:
         loop = self._loop
         if loop is None:
             return
         with suppress(RuntimeError):  # the loop has stopped: other workers claim the runs that are due
-            loop.call_soon_threadsafe(self._wakeup.set)
+            loop.call_soon_threadsafe(function)
 
     def attempt_at(self, run_id: str) -> RunAttempt | None:
         """Return the attempt that this worker is making at a run; None if there is none."""
@@ -225,7 +244,9 @@ class RunWorker:
         while not self._draining:
             self._wakeup.clear()
             await self._begin_reserved()
-            await self._begin_due()
+            if self._may_find_due:
+                self._may_find_due = False
+                await self._begin_due()
             await self._attend_lost_claims()
             await self._wait_for_work()
 
@@ -272,7 +293,8 @@ class RunWorker:
             with self._lock:  # not earlier: from now on, the attempts at the claimed runs use up the capacity
                 self._reserved_capacity -= limit
                 self._claims_in_flight.discard(claim)
-            if not runs:  # not `len(runs) < limit`: a run may have become due since the claim
+            self._has_claimed_in_vain = not runs
+            if len(runs) < limit:  # whether a run has become due since the claim is read: see `_seconds_until_due`
                 return
 
     async def _claim(self, limit: int) -> Sequence[Run]:
@@ -318,7 +340,7 @@ class RunWorker:
         if not task.cancelled() and task.exception() is not None:
             logger.error("Run %s could not be advanced.", attempt.run_id, exc_info=task.exception())
         if self._has_blocked_runs or len(self._attempts) + 1 >= self._settings.capacity:
-            self._wakeup.set()
+            self._look_for_due()
 
     async def _wait_for_work(self) -> None:
         """Wait until the worker is woken, the next run is due, or it is time to poll."""
@@ -340,7 +362,12 @@ class RunWorker:
         now = self._clock.now()
         is_due = next_run.at is not None and next_run.at <= now
         self._has_blocked_runs = next_run.has_blocked or is_due
-        if is_due and self._free_capacity > 0:  # another worker was faster, or the queue permits no more at the moment
+        has_claimed_in_vain, self._has_claimed_in_vain = self._has_claimed_in_vain, False
+        if is_due and self._free_capacity > 0:
+            if not has_claimed_in_vain:  # the run has become due since the claim
+                self._may_find_due = True
+                return 0.0
+            # Another worker was faster, or the queue permits no more at the moment.
             self._retry_delay = min(self._retry_delay * 2, self._settings.poll_interval)
             return self._retry_delay * random.uniform(0.5, 1)
         self._retry_delay = _FIRST_RETRY_DELAY
@@ -389,7 +416,7 @@ class RunWorker:
         with suppress(DuplicateRecord):
             await aresolve(self._ledger.write([Insert(record)]))
         self._is_registered = True
-        self._wakeup.set()
+        self._look_for_due()
 
     @property
     def _heartbeat_interval(self) -> float:
@@ -446,7 +473,7 @@ class RunWorker:
         others = [worker for worker in workers if worker.id != self.id and worker.until > now and not worker.draining]
         excluded, self._excluded_versions = self._excluded_versions, self._find_excluded(others)
         if excluded != self._excluded_versions:
-            self._wakeup.set()
+            self._look_for_due()
         for worker in workers:
             if worker.id != self.id and (
                 worker.until <= now or is_process_gone(worker.place, worker.pid, worker.process_started)
@@ -478,7 +505,7 @@ class RunWorker:
         count = sum([await self._release_lost(run, now, unchanged) for run in runs])
         if count:
             logger.warning("Worker %s is lost: %d of its runs were released.", worker_id, count)
-            self._wakeup.set()
+            self._look_for_due()
 
     async def _release_lost(self, run: Run, now: datetime, unchanged: Absent) -> bool:
         """Release a run of a lost worker, or set it aside if that has happened too often."""
@@ -557,7 +584,7 @@ class RunWorker:
                 if run.claim in self._ended_claims or not self._take_up(run):
                     logger.warning("Run %s is claimed by this worker, which is not advancing it. Releasing it.", run.id)
                     await self._release(run, self._clock.now(), "storage failure")
-                self._wakeup.set()
+                self._look_for_due()
 
     def _take_up(self, run: Run) -> bool:
         """Begin a run whose claim was committed, although its response was lost. Return False without free capacity."""

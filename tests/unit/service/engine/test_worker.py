@@ -162,6 +162,47 @@ async def test_a_run_that_becomes_due_during_a_claim_is_claimed_at_once(
         bench.may_end.set()
 
 
+async def test_a_worker_makes_no_claim_that_would_find_nothing(
+    ledger: Ledger, new_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first commits of runs that have begun would have to wait for it."""
+    clock = RecordingClock()
+    claim, limits = ledger.claim, list[int]()
+
+    def counted(worker_id: str, now: datetime, limit: int, **served: Any) -> Any:
+        limits.append(limit)
+        return claim(worker_id, now, limit, **served)
+
+    async with run_worker(ledger, clock, capacity=8, poll_interval=60) as bench:
+        monkeypatch.setattr(ledger, "claim", counted)
+        await aresolve(ledger.write([Insert(new_run(id="run_0", due_at=clock.now()))]))
+        await wait_for_poll(bench, clock)
+        assert (len(bench.attempts), limits) == (1, [4])
+        run = claimed(new_run(id="run_1"), bench.worker.id)
+        reservation = bench.worker.reserve()
+        assert reservation is not None
+        await aresolve(ledger.write([Insert(run)]))
+        waits = len(clock.delays)
+        bench.worker.settle(reservation, run)
+        await wait_until(lambda: len(clock.delays) > waits)
+        assert (len(bench.attempts), limits) == (2, [4])
+        bench.may_end.set()
+
+
+async def test_a_due_run_is_claimed_although_a_reservation_has_woken_the_worker(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = RecordingClock()
+    async with run_worker(ledger, clock, capacity=8, poll_interval=60) as bench:
+        reservation = bench.worker.reserve()
+        assert reservation is not None
+        run = claimed(new_run(id="run_0"), bench.worker.id)
+        await aresolve(ledger.write([Insert(run), Insert(new_run(id="run_1", due_at=clock.now()))]))
+        bench.worker.settle(reservation, run)
+        await bench.wait_for_attempts(2)
+        bench.may_end.set()
+
+
 async def test_a_run_is_claimed_when_it_is_due(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = RecordingClock()
     await aresolve(ledger.write([Insert(new_run(due_at=clock.now() + timedelta(seconds=0.5)))]))
