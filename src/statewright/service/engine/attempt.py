@@ -189,7 +189,13 @@ class RunAttempt:
         if self._is_past_deadline:
             await self._time_out(progress)
             return
-        recorder = RunRecorder(context, progress, on_lost=self.cancel, on_spent=self._count_spending)
+        recorder = RunRecorder(
+            context,
+            progress,
+            on_lost=self.cancel,
+            on_spent=self._count_spending,
+            expects_new_thread=self._expects_new_thread,
+        )
         children = ChildStarter(run, progress, context, self._starter)
         await self._call_graph(recorder.graph(graph, starter=children, **context.services), start.input, progress)
 
@@ -214,6 +220,18 @@ class RunAttempt:
         configurable = {"workspace_id": self._run.workspace_id, "retry": retries}
         return {"configurable": configurable, "metadata": dict(self._run.metadata), "tags": list(self._run.tags)}
 
+    @property
+    def _expects_new_thread(self) -> bool:
+        """True if the run creates its thread, which has the id of the run unless the request names a thread.
+
+        Only if each commit is awaited: otherwise nodes would have run when it turns out that the thread exists.
+        """
+        return not self._run.begun and self._run.thread_id == self.run_id and self._durability == "sync"
+
+    @property
+    def _durability(self) -> str:
+        return self._run.settings.get("durability") or self._context.settings.durability
+
     def _options(self) -> dict[str, Any]:
         """Return the options of `ainvoke`."""
         settings: Mapping[str, Any] = self._run.settings or {}
@@ -224,7 +242,7 @@ class RunAttempt:
             "control": self._control,
             # Open interrupts on the thread belong to runs that have ended.
             "on_unfinished": "discard",
-            "durability": settings.get("durability") or defaults.durability,
+            "durability": self._durability,
             "recursion_limit": settings.get("recursionLimit") or defaults.max_steps,
             "max_concurrency": settings.get("maxConcurrency"),
             "context": settings.get("context"),

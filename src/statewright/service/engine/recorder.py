@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from statewright.checkpoint import BranchKey, Checkpointer, Commit, LeaseRequest, Pending
+from statewright.checkpoint import BranchKey, Checkpointer, Commit, LeaseRequest, Pending, SavedCheckpoint
 from statewright.data.jsonable import as_json
 from statewright.errors import RecordConflict
 from statewright.events import Event, Log
@@ -40,7 +40,13 @@ class RunRecorder(Instrument):
         *,
         on_lost: Callable[[], object] = lambda: None,
         on_spent: Callable[[Spend], object] = lambda _: None,
+        expects_new_thread: bool = False,
     ) -> None:
+        """Create the checkpointer of a run.
+
+        With `expects_new_thread`, the first load of the thread finds nothing, without asking the database. If that is
+        wrong, the commit that creates the thread is refused, before any node runs, and the run loads the thread again.
+        """
         self._saver = context.saver_of(progress.run.workspace_id)
         self._ledger = context.ledger
         self._guard = guard_claim(progress.run)
@@ -50,6 +56,7 @@ class RunRecorder(Instrument):
         """Called on any thread when a refused write shows that the run was cancelled or belongs to another worker."""
         self._on_spent = on_spent
         """Called on any thread with each `Spend` that was saved."""
+        self._expects_new_thread = expects_new_thread
         self._hub = context.hub
         progress.steps.logs = context.logs
         self._lock = threading.Lock()
@@ -71,6 +78,20 @@ class RunRecorder(Instrument):
         return recorded
 
     # -- as a saver
+
+    def load(
+        self,
+        thread_id: str,
+        *,
+        namespace: str = "",
+        branch: str = "main",
+        checkpoint_id: CheckpointId | None = None,
+    ) -> MaybeFuture[SavedCheckpoint | None]:
+        is_own_head = thread_id == self.progress.run.thread_id and not namespace and checkpoint_id is None
+        if self._expects_new_thread and is_own_head:
+            self._expects_new_thread = False
+            return None
+        return self._saver.load(thread_id, namespace=namespace, branch=branch, checkpoint_id=checkpoint_id)
 
     def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> MaybeFuture[CheckpointId]:
         return self._write(

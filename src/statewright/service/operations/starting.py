@@ -48,7 +48,7 @@ _MAX_TIMEOUT: Final = 10 * 365 * 86400
 MAX_PRIORITY: Final = 1000
 """The highest priority number; the lowest is its negative."""
 _LIMIT_CACHE_SECONDS: Final = 2.0
-"""How long it is cached whether a workspace or a queue has limits."""
+"""How long it is cached that a workspace or a queue has limits."""
 CancelRuns = Callable[[Sequence[Run], str], Awaitable[Cancellation]]
 """Returns the changes that cancel runs for a reason; see `ControlOperations.prepare_cancellation`."""
 
@@ -162,7 +162,8 @@ class Starter:
     async def _has_limit(self, kind: type[Workspace | Queue], name: str) -> bool:
         read_at, has_limit = self._limit_cache.get((kind, name), (None, False))
         now = self._context.clock.monotonic()
-        if read_at is None or now - read_at > _LIMIT_CACHE_SECONDS:
+        # That there is no limit need not be up to date: `limit_guards` refuse a run if one was set.
+        if read_at is None or (has_limit and now - read_at > _LIMIT_CACHE_SECONDS):
             record = await aresolve(self._context.ledger.get(kind, name))
             has_limit = record is not None and (
                 record.max_running is not None or (isinstance(record, Queue) and record.starts_per_minute is not None)

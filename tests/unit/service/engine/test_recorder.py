@@ -32,7 +32,7 @@ def anyio_backend() -> str:
 class RecorderBench:
     """A run whose graph saves through a recorder."""
 
-    def __init__(self, storage: tuple[Ledger, Checkpointer], run: Run, *nodes: Any) -> None:
+    def __init__(self, storage: tuple[Ledger, Checkpointer], run: Run, *nodes: Any, **options: Any) -> None:
         graph, before = StateGraph(dict, name="g"), START
         for node in nodes:
             graph.add_node(node.__name__, node)
@@ -44,7 +44,7 @@ class RecorderBench:
         app = graph.compile()
         self.progress = Progress(run, app.graph)
         context = ServiceContext(self.ledger, self.saver, Catalog(), FakeClock(), ServiceSettings(), hub=self.hub)
-        recorder = RunRecorder(context, self.progress)
+        recorder = RunRecorder(context, self.progress, **options)
         self.app = recorder.graph(app)
 
     async def advance(self) -> None:
@@ -108,6 +108,46 @@ async def test_a_worker_without_its_claim_saves_nothing(
     assert saved is not None
     assert "late" not in str(saved.checkpoint.values)
     assert [event.type for event in await aresolve(ledger.events(run.id))][-1] == "STEP_STARTED"
+
+
+async def test_a_new_thread_is_not_loaded(
+    storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, saver = storage
+    loads: list[str] = []
+    load = type(saver).load
+
+    def counted(self: Any, thread_id: str, **options: Any) -> Any:
+        loads.append(thread_id)
+        return load(self, thread_id, **options)
+
+    monkeypatch.setattr(type(saver), "load", counted)
+    for is_new, expected in ((True, []), (False, ["t2"])):
+        run = new_run(id=f"r{is_new}", thread_id=f"t{2 - is_new}", claim="c")
+        bench = RecorderBench((ledger, saver), run, set_one, expects_new_thread=is_new)
+        await bench.advance()
+        assert ((await bench.find_run()).output, loads) == ({"one": 1}, expected)
+
+
+async def test_a_thread_that_exists_although_it_was_expected_to_be_new_is_continued(
+    storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
+) -> None:
+    calls: list[Any] = []
+
+    def note(state: Any) -> dict[str, int]:
+        calls.append(dict(state))
+        return {"two": 2}
+
+    run = new_run(claim="c")
+    saver: Any = storage[1]
+    app = StateGraph(dict).add_node("set_one", set_one).add_edge(START, "set_one")
+    earlier = app.compile(saver.for_workspace(run.workspace_id))
+    await earlier.ainvoke({}, thread_id=run.thread_id)
+    bench = RecorderBench(storage, run, note, expects_new_thread=True)
+    await bench.advance()
+    assert ((await bench.find_run()).output, len(calls)) == ({"two": 2}, 1)
+    steps = [snapshot.values async for snapshot in earlier.aget_state_history(thread_id=run.thread_id)]
+    assert steps == [{"two": 2}, {}, {"one": 1}, {}]
 
 
 async def test_a_run_with_a_question_waits(storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]) -> None:
