@@ -21,7 +21,8 @@ class Worker(Process):
         self._unattended: list[tuple[Run, int]] = []
         """Claimed runs that are not advanced, because a commit has failed."""
         self._reserved = 0
-        self._is_claiming = self._is_woken = False
+        self._is_woken = False
+        self._has_claimed_in_vain = False
         self._rest_number = 0
         """The number of the pause that the worker is making; odd while it is making one."""
         self._retry_delay = RULES.first_retry
@@ -77,6 +78,7 @@ class Worker(Process):
         def end(has_succeeded: bool) -> None:
             if not has_succeeded:
                 give_back()
+            self._has_claimed_in_vain = not picked
             if picked:
                 self._retry_delay = RULES.first_retry
                 # The lease is checked before the runs are begun.
@@ -89,7 +91,10 @@ class Worker(Process):
             self._reserved -= limit
             for run in picked:
                 self._begin(run)
-            self._claim()
+            if len(picked) < limit:  # whether a run has become due since the claim is read
+                self._rest()
+            else:
+                self._claim()
 
         write = Write(self.database.vary(self.costs.claim_db_cpu), end, lambda: True)
         write.begin = choose
@@ -99,11 +104,13 @@ class Worker(Process):
         """Wait until the worker is woken, or it is time to poll."""
 
         def wait(_: bool) -> None:
-            if self._is_woken:
+            has_claimed_in_vain, self._has_claimed_in_vain = self._has_claimed_in_vain, False
+            may_claim = bool(self.database.due) and self._free > 0
+            if self._is_woken or (may_claim and not has_claimed_in_vain):
                 self._look()
                 return
             pause = RULES.poll
-            if self.database.due and self._free > 0:  # another worker was faster
+            if may_claim:  # another worker was faster
                 self._retry_delay = min(self._retry_delay * 2, RULES.poll)
                 pause = self._retry_delay * self.simulation.random.uniform(0.5, 1.0)
             else:
@@ -122,11 +129,12 @@ class Worker(Process):
         self.runs.add(run)
         claim = run.claim
         assert claim is not None
-        # The head of the thread is read, and the first commit has the input.
-        self.compute(self.costs.run_cpu, lambda: self.database.read(self.costs.read_db_cpu, lambda _: begin()))
 
         def begin() -> None:
+            # The first commit has the input. The thread is new, and not read.
             self._commit(run, claim, lambda: None, lambda: self._execute(run, claim))
+
+        self.compute(self.costs.run_cpu, begin)
 
     def _execute(self, run: Run, claim: int) -> None:
         if not self.is_alive:
