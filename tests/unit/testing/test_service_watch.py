@@ -26,9 +26,9 @@ def test_a_watched_ledger_counts_writes_and_claims() -> None:
             id="w", place="p", pid=1, process_started="", capacity=1, until=NOW + timedelta(1), started_at=NOW
         )
         await aresolve(ledger.write([Insert(worker)]))
-        assert (ledger.writes, ledger.claims, ledger.last_empty_claim) == (1, 0, 0)
+        assert (ledger.writes, ledger.claims, ledger.last_answered_claim) == (1, 0, 0)
         assert await aresolve(ledger.claim("w", NOW, 1)) == []
-        assert (ledger.writes, ledger.claims, ledger.last_empty_claim) == (1, 1, 1)
+        assert (ledger.writes, ledger.claims, ledger.last_answered_claim) == (1, 1, 1)
         assert await aresolve(ledger.get(Worker, "w")) == worker
         assert await aresolve(ledger.count(Worker)) == 1
 

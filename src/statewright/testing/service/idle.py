@@ -60,7 +60,7 @@ class IdleDetector:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _look_for_work(self, seconds: float) -> None:
-        """Let the worker look for work until it finds none, and let every background task run once.
+        """Let the worker look for work, and let every background task run once. Work that is found counts as a write.
 
         Raises TimeoutError after this number of real seconds.
         """
@@ -71,8 +71,8 @@ class IdleDetector:
         while True:
             # A sweep that was already in progress may have missed work, so wait until a later sweep has ended.
             have_swept = all(task.ended > earlier for task, earlier in zip(tasks, earlier_sweeps, strict=True))
-            # A worker that cannot take more runs does not claim, so there is no empty claim to wait for.
-            has_claimed = self._ledger.last_empty_claim > claim_number or (worker is not None and worker.is_full)
+            # A worker that cannot take more runs does not claim, so there is no claim to wait for.
+            has_claimed = self._ledger.last_answered_claim > claim_number or (worker is not None and worker.is_full)
             if have_swept and has_claimed:
                 return
             if asyncio.get_running_loop().time() > until:

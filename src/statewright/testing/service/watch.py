@@ -24,12 +24,13 @@ class WatchedLedger:
         self._ledger = ledger
         self.get, self.find, self.count = ledger.get, ledger.find, ledger.count
         self.groups, self.events, self.next_due = ledger.groups, ledger.events, ledger.next_due
+        self.queue_sizes = ledger.queue_sizes
         self._lock = threading.Lock()
         self.writes = 0
         self.claims = 0
         """The number of claims so far. Claims are numbered from 1."""
-        self.last_empty_claim = 0
-        """The number of the last claim that returned no run; 0 if there was none."""
+        self.last_answered_claim = 0
+        """The number of the last claim that was answered; 0 if there was none."""
 
     def write(self, changes: Sequence[Change]) -> MaybeFuture[None]:
         self.writes += 1
@@ -53,8 +54,7 @@ class WatchedLedger:
     def _note_claim(self, number: int, runs: Any) -> None:
         if runs:
             self.writes += 1
-        else:
-            self.last_empty_claim = max(self.last_empty_claim, number)
+        self.last_answered_claim = max(self.last_answered_claim, number)
 
 
 @dataclass(slots=True)
