@@ -63,13 +63,17 @@ WHERE queue = ? AND graph_version = ? AND priority = ? AND begun = ? AND due_at 
 -- The queues of all unfinished runs but those of the groups: the number of due runs, since when they are due, and the
 -- number of claimed runs. The queues of runs that only wait are found one by one, however many runs they have.
 WITH RECURSIVE waiting (queue) AS (
-    SELECT min(queue) FROM workflow_runs
-    WHERE claim IS NULL AND due_at IS NULL AND status NOT IN ('completed', 'failed', 'cancelled')
+    SELECT (
+        SELECT queue FROM workflow_runs
+        WHERE claim IS NULL AND due_at IS NULL AND status NOT IN ('completed', 'failed', 'cancelled')
+        ORDER BY queue LIMIT 1
+    )
     UNION ALL
     SELECT (
-        SELECT min(queue) FROM workflow_runs
+        SELECT queue FROM workflow_runs
         WHERE claim IS NULL AND due_at IS NULL AND status NOT IN ('completed', 'failed', 'cancelled')
             AND queue > waiting.queue
+        ORDER BY queue LIMIT 1
     )
     FROM waiting WHERE waiting.queue IS NOT NULL
 )

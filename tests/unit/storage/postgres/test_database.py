@@ -26,7 +26,7 @@ from statewright.errors import (
     WrongEncryptionKey,
 )
 from statewright.futures import resolve
-from statewright.runs import Insert, Queue, Run, Update, where
+from statewright.runs import Insert, Queue, Run, RunStatus, Update, where
 from statewright.runs.bell import Ring
 from statewright.storage.database import Statement
 from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver, PostgresStore
@@ -138,6 +138,14 @@ FROM pg_stat_user_tables AS t WHERE schemaname = ? AND relname = 'workflow_runs'
 """
 
 
+def rows_read(database: PostgresDatabase, *, from_readers: bool = False) -> int:
+    """Return the number of rows of runs that the writing session has read so far, or also the sessions for reading."""
+    for call in (database.write, database.query) if from_readers else (database.write,):
+        call(lambda session: session.execute("SELECT pg_stat_force_next_flush()"))
+        call(lambda session: session.execute("SELECT 1"))  # the statistics follow the end of a transaction
+    return database.query(lambda session: session.execute(_ROWS_READ, (database.schema,)).fetchone()[0])
+
+
 def test_plans_for_empty_tables_are_not_used_for_full_ones() -> None:
     database = empty_database(trusts_clocks=True)
     execute(shared_url(), f'VACUUM ANALYZE "{database.schema}".workflow_runs')
@@ -151,21 +159,28 @@ def test_plans_for_empty_tables_are_not_used_for_full_ones() -> None:
             change = Update(Run, claimed.id, {"current_step": "a"}, where(claim=claimed.claim))
             ledger.write([change])
 
-    def rows_read() -> int:
-        database.write(lambda session: session.execute("SELECT pg_stat_force_next_flush()"))
-        database.write(lambda session: session.execute("SELECT 1"))  # the statistics follow the end of a transaction
-        return database.query(lambda session: session.execute(_ROWS_READ, (database.schema,)).fetchone()[0])
-
     ledger.write([Insert(run("first", due_at=NOW))])
     write_steps(claim(1) * 20)
     ledger.write([Insert(run(f"r{number}", due_at=NOW)) for number in range(2000)])
     others = claim(1000)
-    before = rows_read()
+    before = rows_read(database)
     write_steps(others[:100])
-    assert rows_read() - before < 10_000
-    before = rows_read()
+    assert rows_read(database) - before < 10_000
+    before = rows_read(database)
     assert len(claim(100)) == 100
-    assert rows_read() - before < 10_000
+    assert rows_read(database) - before < 10_000
+
+
+def test_the_sizes_of_queues_are_read_without_the_runs_that_wait() -> None:
+    database = empty_database(trusts_clocks=True)
+    ledger = PostgresLedger(database)
+    waits = [run(f"r{number}", queue=f"q{number % 3}", status=RunStatus.WAITING) for number in range(2000)]
+    timers = [run(f"t{number}", queue="timers", due_at=NOW + HOUR) for number in range(1000)]
+    ledger.write([Insert(record) for record in (*waits, *timers, run("due", due_at=NOW))])
+    before = rows_read(database, from_readers=True)
+    sizes = resolve(ledger.queue_sizes(NOW))
+    assert [size.queue for size in sizes] == ["default", "q0", "q1", "q2", "timers"]
+    assert 0 < rows_read(database, from_readers=True) - before < 100
 
 
 def test_a_wrong_key_is_refused() -> None:
