@@ -20,7 +20,8 @@ from benchmarks.requirement import Within
 from benchmarks.timing import per_call
 
 COMMITS = 100
-SCHEMA = "commits"
+_SCHEMAS = (f"commits_{number}" for number in itertools.count(1))
+"""A schema for each engine, which may share a server."""
 CLAIM = "claim"
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _STATE = "x" * 2000
@@ -32,12 +33,12 @@ Sql = tuple[str, Sequence[Any]]
 
 def guarded_commits() -> Callable[[], object]:
     """Return a function that commits supersteps of one run."""
-    commit = _committer()
+    commit = _committer(next(_SCHEMAS))
     return lambda: [commit() for _ in range(COMMITS)]
 
 
-def _committer() -> Callable[[], None]:
-    """Return a function that commits the next superstep of a new run."""
+def _committer(schema: str) -> Callable[[], None]:
+    """Return a function that commits the next superstep of a new run in a new schema."""
     from statewright.checkpoint import LeaseRequest
     from statewright.events import Log
     from statewright.futures import resolve
@@ -45,7 +46,7 @@ def _committer() -> Callable[[], None]:
     from statewright.storage.postgres import PostgresLedger, PostgresSaver
     from statewright.testing.conformance.checkpointer.samples import commit_after
 
-    database = own_database().open(SCHEMA)
+    database = own_database().open(schema)
     saver, ledger = PostgresSaver(database), PostgresLedger(database)
     run = Run(
         id="run", workspace_id="default", graph="g", thread_id="thread", status=RunStatus.RUNNING, claim=CLAIM,
@@ -97,10 +98,11 @@ def _changes(number: int, now: datetime) -> list[Any]:
 
 def _unguarded(connection: Any) -> Iterator[list[Sql]]:
     """Return the statements that write the rows of one commit after another, modelled on those of a real one."""
-    commit = _committer()
+    schema = next(_SCHEMAS)
+    commit = _committer(schema)
     commit()
     commit()
-    connection.execute(f"SET search_path TO {SCHEMA}")
+    connection.execute(f"SET search_path TO {schema}")
     record = _newest(connection, "records", "place")
     event = _newest(connection, "run_events", "place")
     step = _newest(connection, "step_runs", "started_at")
