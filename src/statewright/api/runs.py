@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from statewright.api.resource import Resource
 
 StatusName = Literal["pending", "running", "waiting", "paused", "completed", "failed", "cancelled"]
+StepStatusName = Literal["pending", "running", "waiting", "completed", "failed", "skipped", "cancelled"]
 OnBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
 """The policy for a new run whose thread is used by another run."""
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})

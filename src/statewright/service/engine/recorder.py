@@ -188,12 +188,11 @@ class RunRecorder(Instrument):
         self._hub.publish([LiveEvent(self.progress.run.id, kind, payload, event.node)])
 
     def on_task_finished(self, event: Event) -> None:
-        if type(event.data) is Failure and not event.namespace and event.task_id is not None:
-            self.progress.steps.failures[event.task_id] = event.data.error
+        if type(event.data) is Failure:
+            self.progress.steps.note_failure(event, event.data.error)
 
     def on_attempt_failed(self, event: Event) -> None:
-        if not event.namespace and event.task_id is not None:
-            self.progress.steps.failures[event.task_id] = event.data[0]
+        self.progress.steps.note_failure(event, event.data[0])
 
 
 def _error_of(future: Any) -> BaseException | None:

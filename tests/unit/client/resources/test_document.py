@@ -69,7 +69,7 @@ RUNS: Calls = [
     lambda c: c.runs.get("r"),
     lambda c: c.runs.list(page=2, page_size=5, sort="status", brief=True, **FILTER),
     lambda c: c.runs.histogram(NOW, NOW, periods=3, **FILTER),
-    lambda c: c.runs.trace("r", page=1, page_size=5),
+    lambda c: c.runs.trace("r", cursor="c", limit=5),
     lambda c: c.runs.step_states("r", "s"),
     lambda c: list(c.runs.iterate(**FILTER)),
     lambda c: c.runs.steps("r"),
