@@ -156,7 +156,9 @@ class Step(Resource):
     wait_until: datetime | None
     signal_type: str | None
     started_at: datetime | None
+    """When its superstep has begun. A task of a fan-out may begin later, if a limit on concurrency holds it back."""
     completed_at: datetime | None
+    """When it has ended, even if it was saved later, together with the other tasks of a fan-out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

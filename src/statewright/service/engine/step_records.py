@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, cast
 
 from statewright.checkpoint import Interrupt, Pending, Task
-from statewright.clock import iso
+from statewright.clock import Clock, iso
 from statewright.data.jsonable import as_json
 from statewright.events import Entry, Event
 from statewright.graph import START, Graph
@@ -125,6 +125,8 @@ class StepRecords:
         """Exceptions of failed tasks, by task id. The thread stores only their text, but a step stores more."""
         self._inner_failures: dict[str, _InnerFailure] = {}
         """Failures of tasks in subgraphs that are not recorded yet, by task id."""
+        self._ends: dict[int, tuple[str, datetime]] = {}
+        """The ends of tasks that are not recorded yet, each with the origin of the task, by its position."""
         self.waits = {wait.interrupt_id: wait for wait in waits}
         """Open waits, by interrupt id."""
         self.answered_ids: Collection[str] = ()
@@ -202,7 +204,20 @@ class StepRecords:
         """Remove the progress from the record of the run, because it does not advance any more."""
         self._progress.begin(changeset, -1, 0)
 
-    # -- failures
+    # -- what happens in tasks
+
+    def note_end(self, task: Task, clock: Clock) -> None:
+        """Note when a task of a superstep with several has ended, since they are saved together later. Thread-safe.
+
+        A lone task is saved at once, so that the time of its commit is good enough.
+        """
+        if self._progress.total > 1:
+            self._ends[task.position] = task.origin, clock.now()
+
+    def _end_of(self, task: Task, now: datetime) -> datetime:
+        """Return when a task has ended that is saved now."""
+        origin, ended_at = self._ends.pop(task.position, (None, now)) if self._ends else (None, now)
+        return min(ended_at, now) if origin == task.origin else now
 
     def note_failure(self, event: Event, error: BaseException) -> None:
         """Note the exception of a failed task until its failure is recorded. Thread-safe."""
@@ -299,7 +314,7 @@ class StepRecords:
 
     def _agent_of(self, task: Task) -> dict[str, Json]:
         """Return the name of the agent that a task will call as a part of an event; an empty map if it has none."""
-        arg: Mapping[str, Any] = task.arg if isinstance(task.arg, Mapping) else {}
+        arg = cast("Mapping[str, Any]", task.arg) if isinstance(task.arg, Mapping) else {}
         agent = arg.get(self._agent_keys[task.node])
         return {"agent": agent} if isinstance(agent, str) else {}
 
@@ -325,10 +340,10 @@ class StepRecords:
         self._end_attempt(changeset, step, now)
         self.take_queued(changeset, {task.id})
         report = self._reports.pop(task.id, {})
-        output = report.get("output")
-        _change(changeset, step, status=StepStatus.COMPLETED, completed_at=now, output=output, error=None)
+        output, ended_at = report.get("output"), self._end_of(task, now)
+        _change(changeset, step, status=StepStatus.COMPLETED, completed_at=ended_at, output=output, error=None)
         self._progress.complete(changeset, step.superstep)
-        seconds = (now - step.started_at).total_seconds() if step.started_at is not None else 0
+        seconds = (ended_at - step.started_at).total_seconds() if step.started_at is not None else 0
         changeset.add_event("STEP_COMPLETED", {"durationMs": round(seconds * 1000)}, step)
         for name in report.get("skipped", ()):
             self._skip(changeset, str(name), step, now)

@@ -45,8 +45,8 @@ def _trace_step(
             wait.ended_at, wait.ended_by = run_ended_at, "end"
     if not traced.attempts and step.started_at is not None:
         traced.attempts.append(Attempt(step.attempt, step.started_at, step.completed_at, step.error))
-    if traced.attempts and step.status is StepStatus.CANCELLED and traced.attempts[-1].ended_at is None:
-        traced.attempts[-1].ended_at = step.completed_at
+    if traced.attempts and (step.status is StepStatus.COMPLETED or traced.attempts[-1].ended_at is None):
+        traced.attempts[-1].ended_at = step.completed_at  # which is when it ended, even if it was saved later
     traced.calls.sort(key=lambda call: call.at)
     traced.agent = traced.agent or agent_of(traced.calls)
     return traced

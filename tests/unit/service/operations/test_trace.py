@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, TypedDict
 
 import pytest
@@ -15,6 +16,7 @@ from statewright.events import Event
 from statewright.runs import InMemoryLedger, RunEvent, RunStatus
 from statewright.service import Catalog, Service, StartRun
 from statewright.service.operations.trace import Trace
+from statewright.testing import FakeClock
 
 WORKSPACE = "ws_default"
 
@@ -146,6 +148,27 @@ def test_pages_that_are_read_while_the_run_goes_on_miss_no_step() -> None:
                 seen += [each.step.id for each in page.steps]
                 cursor = page.next_cursor
             assert len(set(seen)) == 300
+
+    asyncio.run(run())
+
+
+def test_each_task_of_a_fan_out_ends_at_its_own_time() -> None:
+    async def run() -> None:
+        clock, catalog = FakeClock(), Catalog()
+        graph = StateGraph(State).add_node("item", lambda _: clock.advance(1))
+        graph.add_conditional_edges("__start__", lambda _: [Send("item", {"count": n}) for n in range(3)], ["item"])
+        catalog.serve("fan", graph)
+        async with Service(catalog, clock=clock) as service:
+            request = StartRun(graph="fan", input={}, settings={"maxConcurrency": 1})
+            started = await service.start_and_wait(WORKSPACE, request, 60)
+            page = await service.trace(WORKSPACE, started.run.id)
+            steps = sorted((each.step for each in page.steps), key=lambda step: step.position)
+            begun, *_ = (step.started_at for step in steps)
+            ends = [step.completed_at - begun for step in steps if step.completed_at is not None and begun is not None]
+            assert ends == [timedelta(seconds=seconds) for seconds in (1, 2, 3)]
+            assert [each.attempts[-1].ended_at for each in page.steps] == [
+                each.step.completed_at for each in page.steps
+            ]
 
     asyncio.run(run())
 
