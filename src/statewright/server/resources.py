@@ -136,6 +136,19 @@ GRAPH_DESCRIPTION: Final = Representation(
     drawing="mermaid",
 )
 THREAD: Final = Representation(definitions.Thread, "ThreadShown")
+CHECKPOINT: Final = Representation(
+    definitions.Checkpoint,
+    "CheckpointShown",
+    checkpoint_id="id",
+    parent_checkpoint_id="parent_id",
+    branch="branch_key.branch",
+    step="checkpoint.step",
+    nodes=lambda saved: list(saved.metadata.get("nodes") or ()),
+    next=lambda saved: [
+        *(task.node for task in saved.checkpoint.frontier),
+        *(deferred.task.node for deferred in saved.checkpoint.deferred),
+    ],
+)
 THREAD_IN_LIST: Final = Representation(
     definitions.ThreadInList,
     "ThreadInList",

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
-from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread, ThreadInList
+from statewright.api.definitions import (
+    Checkpoint,
+    Definition,
+    DefinitionWithBody,
+    Graph,
+    GraphDescription,
+    Thread,
+    ThreadInList,
+)
 from statewright.api.traces import Diagram, Source
 from statewright.client.call import Call, api_path, get, post, read_data
 from statewright.client.send import Page, get_page
@@ -83,6 +91,17 @@ class Threads(Namespace[F]):
     def history(self, thread_id: str, *, branch: str | None = None, limit: int = 100) -> Call[Sequence[Thread]]:
         """Return the checkpoints of a thread, the newest first. They form a tree, because each refers to its parent."""
         return get(api_path("threads", thread_id, "history"), Thread.read_all, {"branch": branch, "limit": limit})
+
+    @request
+    def checkpoints(
+        self, thread_id: str, *, branch: str | None = None, before: str | None = None, limit: int = 1000
+    ) -> Call[Sequence[Checkpoint]]:
+        """Return the checkpoints of a thread without their values, the newest first, at most 5000.
+
+        They form a tree, because each refers to its parent. `before` is the last checkpoint of the page before.
+        """
+        query = {"branch": branch, "before": before, "limit": limit}
+        return get(api_path("threads", thread_id, "checkpoints"), Checkpoint.read_all, query)
 
     @request
     def diff(self, thread_id: str, before: str, after: str) -> Call[Mapping[str, Any]]:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from statewright.server.http.body import Body, JsonMap, Name
 from statewright.server.http.encode import success_response
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
-from statewright.server.resources import THREAD, THREAD_IN_LIST
+from statewright.server.resources import CHECKPOINT, THREAD, THREAD_IN_LIST
 
 router = APIRouter(prefix="/api/v1/threads/{id}", route_class=StrictRoute, tags=["threads"])
 list_router = APIRouter(prefix="/api/v1/threads", route_class=StrictRoute, tags=["threads"])
@@ -72,6 +72,32 @@ async def read_history(caller: CurrentCaller, thread_id: PathId, branch: Branch 
     return success_response(
         await caller.service.threads.history(caller.workspace_id, thread_id, branch=branch, limit=limit)
     )
+
+
+@router.get(
+    "/checkpoints",
+    **describe(
+        "List the checkpoints of a thread without values.",
+        CHECKPOINT,
+        is_list=True,
+        scope="threads:read",
+        errors=(404,),
+    ),
+)
+async def list_checkpoints(
+    caller: CurrentCaller,
+    thread_id: PathId,
+    branch: Branch = None,
+    before: Annotated[
+        str | None, Query(min_length=1, max_length=200, description="The last checkpoint of the page before.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=5000, description="The maximum number of checkpoints.")] = 1000,
+) -> Response:
+    """Newest first, from all branches unless `branch` is given. Each checkpoint names its parent, so they form a tree,
+    which is read at little cost: `GET .../state?checkpointId=` returns the values of one of them."""
+    threads = caller.service.threads
+    found = await threads.checkpoints(caller.workspace_id, thread_id, branch=branch, before=before, limit=limit)
+    return CHECKPOINT.to_list_response(found)
 
 
 @router.get("/diff", **describe("Compare two checkpoints.", JsonMap, scope="threads:read", errors=(404,)))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, cast
 
 from statewright.async_futures import adrive, aresolve
-from statewright.checkpoint import Checkpointer
+from statewright.checkpoint import Checkpointer, SavedCheckpoint, read_outlines
 from statewright.clock import iso
 from statewright.data.jsonable import as_json
 from statewright.data.mappings import without_none
@@ -23,6 +23,7 @@ from statewright.errors import (
     StorageError,
 )
 from statewright.graph import END, START
+from statewright.ids import CheckpointId
 from statewright.runs import ApiKey, Condition, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
 from statewright.runtime.concurrency.thread_calls import call_in_thread
@@ -104,6 +105,23 @@ class Threads(Operations):
         from statewright.runtime.lifecycle.snapshot import snapshot_of
 
         return [_describe(snapshot_of(app.program, checkpoint)) for checkpoint in checkpoints]
+
+    async def checkpoints(
+        self, workspace_id: str, thread_id: str, *, branch: str | None = None, before: str | None = None, limit: int
+    ) -> Sequence[SavedCheckpoint]:
+        """Return the checkpoints of a thread without their values, of all branches or of one, the newest first.
+
+        With `before`, return those that come after this checkpoint in this order. They are read without the graph, so
+        it need not be served any more. Raises NotFound.
+        """
+        on_thread = where(workspace_id=workspace_id, thread_id=thread_id)
+        if await find_first(self.context.ledger, Run, on_thread) is None:
+            raise _no_thread(thread_id)
+        saver, last = for_history(self.context.saver_of(workspace_id)), CheckpointId(before) if before else None
+        try:
+            return await aresolve(read_outlines(saver, thread_id, branch=branch, before=last, limit=limit))
+        except CheckpointNotFound as error:
+            raise NotFound(str(error)) from error
 
     async def diff(self, workspace_id: str, thread_id: str, before: str, after: str) -> dict[str, Any]:
         """Return the fields that differ between two checkpoints, with both values."""
@@ -198,7 +216,7 @@ class Threads(Operations):
         conditions = where(workspace_id=workspace_id, thread_id=thread_id)
         runs = await aresolve(self.context.ledger.find(Run, conditions, order=NEWEST_FIRST, limit=100))
         if not runs:
-            raise NotFound(f"Thread {thread_id!r} does not exist.")
+            raise _no_thread(thread_id)
         return list(runs)
 
     async def _app(self, workspace_id: str, thread_id: str) -> CompiledGraph:
@@ -237,6 +255,10 @@ class Threads(Operations):
             raise InvalidRequest(str(error)) from error
         except Exception as error:  # raised by a reducer
             raise InvalidRequest(f"The graph has rejected the values: {type(error).__name__}: {error}") from error
+
+
+def _no_thread(thread_id: str) -> NotFound:
+    return NotFound(f"Thread {thread_id!r} does not exist.")
 
 
 def _check_keys(app: CompiledGraph, values: Any, as_node: str | None) -> None:

@@ -115,6 +115,7 @@ DEFINITIONS: Calls = [
     lambda c: c.threads.list(prefix="t", limit=5),
     lambda c: c.threads.state("t", checkpoint_id="c"),
     lambda c: c.threads.history("t", branch="b", limit=5),
+    lambda c: c.threads.checkpoints("t", branch="b", before="c", limit=9),
     lambda c: c.threads.diff("t", "a", "b"),
     lambda c: c.threads.fork("t", "c", branch="b"),
     lambda c: c.threads.update("t", {"x": 1}, as_node="n", checkpoint_id="c"),

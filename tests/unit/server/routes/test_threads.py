@@ -32,6 +32,44 @@ def test_state_history_and_differences_are_read():
     asyncio.run(run())
 
 
+def test_checkpoints_are_listed_as_a_tree_without_values() -> None:
+    async def run() -> None:
+        async with two_workspaces() as (one, two):
+            started = await one.start(LEAD)
+            path = f"/threads/{started['threadId']}"
+            first = (await one.get(f"{path}/history"))[1]["checkpointId"]
+            await one.post(f"{path}/fork", {"checkpointId": first, "branch": "other"}, 201)
+            history = await one.get(f"{path}/history")
+            listed = await one.get(f"{path}/checkpoints")
+            names = ("checkpointId", "parentCheckpointId", "branch", "next", "createdAt")
+            assert [[each[name] for name in names] for each in listed] == [
+                [saved[name] for name in names] for saved in history
+            ]
+            facts = [(each["source"], each["nodes"], each["runId"] == started["id"]) for each in listed]
+            assert facts[1:] == [
+                ("loop", ["send-email"], True),
+                ("loop", ["enrich-lead"], True),
+                ("input", ["__start__"], True),
+            ]
+            assert facts[0][0] == "fork"
+            assert [each["step"] for each in listed[1:]] == [2, 1, 0]
+            assert "values" not in listed[0]
+            pages = await one.get(f"{path}/checkpoints?limit=2")
+            pages += await one.get(f"{path}/checkpoints?limit=2&before={pages[-1]['checkpointId']}")
+            assert pages == listed
+            branch = await one.get(f"{path}/checkpoints?branch=other")
+            assert [each["checkpointId"] for each in branch] == [
+                saved["checkpointId"] for saved in await one.get(f"{path}/history?branch=other")
+            ]
+            await one.get(f"{path}/checkpoints?before=none", 404)
+            await one.get(f"{path}/checkpoints?limit=0", 400)
+            await two.get(f"{path}/checkpoints", 404)
+            key = await one.post("/api-keys", {"name": "other", "scopes": ["runs:read"]}, 201)
+            await one.get(f"{path}/checkpoints", 403, headers={"x-api-key": key["key"]})
+
+    asyncio.run(run())
+
+
 def test_a_thread_is_forked_at_a_checkpoint():
     async def run() -> None:
         async with serving() as api:
