@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from statewright.api.resource import Resource
 
@@ -19,22 +19,10 @@ LONGEST_WAIT: Final = 300
 """The maximum number of seconds for which a request may ask the service to wait for a run."""
 
 
-ActivityKind = Literal[
-    "queued",
-    "scheduled",
-    "working",
-    "retrying",
-    "question",
-    "approval",
-    "event",
-    "timer",
-    "child",
-    "waiting",
-    "paused",
-    "completed",
-    "failed",
-    "cancelled",
-]
+if TYPE_CHECKING:
+    from statewright.runs import ActivityKind
+else:
+    ActivityKind = str  # so that the client need not load records and ledgers; the server knows the kinds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,14 @@ from typing import Final, Literal
 from pydantic import BaseModel
 
 from statewright.api import access, automation, definitions, runs, traces, workers
-from statewright.runs import RunStatus, StepStatus
+from statewright.runs import ActivityKind, RunStatus, StepStatus
 from statewright.server.http.representation import Representation
 from statewright.service.operations.activity import describe_activity
 
 # -- runs
 
 
-ACTIVITY: Final = Representation(runs.Activity, "ActivityShown")
+ACTIVITY: Final = Representation(runs.Activity, "ActivityShown", {"kind": ActivityKind})
 RUN: Final = Representation(
     runs.Run,
     "RunShown",
