@@ -119,9 +119,19 @@ class Threads(Namespace[F]):
 
     @request
     def update(
-        self, thread_id: str, values: Any, *, as_node: str | None = None, checkpoint_id: str | None = None
+        self,
+        thread_id: str,
+        values: Any,
+        *,
+        overwrite: Sequence[str] = (),
+        as_node: str | None = None,
+        checkpoint_id: str | None = None,
     ) -> Call[Thread]:
-        """Change the state of a thread, as if a node had returned the values."""
-        body = {"values": values, "asNode": as_node, "checkpointId": checkpoint_id}
+        """Change the state of a thread, as if a node had returned the values.
+
+        The values of the fields in `overwrite` replace those in the state, instead of being passed to their reducers.
+        """
+        fields = list(overwrite) or None
+        body = {"values": values, "overwrite": fields, "asNode": as_node, "checkpointId": checkpoint_id}
         changes = {name: value for name, value in body.items() if name == "values" or value is not None}
         return post(api_path("threads", thread_id, "state"), Thread.from_response, changes)

@@ -34,6 +34,9 @@ class UpdateThreadBody(Body):
     """A state update, as if a node had returned the values."""
 
     values: Any = None
+    overwrite: list[Name] = Field(default_factory=list[str], max_length=1000)
+    """The fields of `values` that replace the values in the state. Those of other fields are updates, as a node returns
+    them: a reducer adds them to what is there."""
     as_node: Name | None = None
     checkpoint_id: Name | None = None
     """The checkpoint to start from; the head of the thread by default."""
@@ -118,12 +121,14 @@ async def fork(caller: CurrentCaller, thread_id: PathId, body: ForkBody) -> Resp
 
 @router.post("/state", **describe("Update the state of a thread.", THREAD, scope="threads:write", errors=(404, 409)))
 async def update_state(caller: CurrentCaller, thread_id: PathId, body: UpdateThreadBody) -> Response:
-    """Updates the state as if the node `asNode` had returned `values`; the history is kept. If runs of the thread wait
+    """Updates the state as if the node `asNode` had returned `values`; the history is kept. Fields in `overwrite` are
+    replaced rather than passed to their reducers. If runs of the thread wait
     for approvals, the key also needs the scope `approvals:decide`."""
     updated = await caller.service.threads.update(
         caller.workspace_id,
         thread_id,
         body.values,
+        overwrite=body.overwrite,
         as_node=body.as_node,
         checkpoint_id=body.checkpoint_id,
         key=caller.key,

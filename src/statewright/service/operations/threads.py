@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, cast
@@ -22,7 +22,6 @@ from statewright.errors import (
     StatewrightError,
     StorageError,
 )
-from statewright.graph import END, START
 from statewright.ids import CheckpointId
 from statewright.runs import ApiKey, Condition, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
@@ -30,7 +29,7 @@ from statewright.runtime.concurrency.thread_calls import call_in_thread
 from statewright.service.access.approval_permission import check_thread_change
 from statewright.service.context.records import NEWEST_FIRST, find_first
 from statewright.service.context.service_context import Operations
-from statewright.service.operations.input_check import refuse_unknown_keys
+from statewright.service.operations.state_edit import prepare_edit, refusal_of
 from statewright.service.operations.thread_edits import ACTIVE, EditRecorder, ResumableRun, guard_no_run_since
 from statewright.stale_reads import for_history
 
@@ -159,12 +158,14 @@ class Threads(Operations):
         thread_id: str,
         values: Any,
         *,
+        overwrite: Collection[str] = (),
         as_node: str | None = None,
         checkpoint_id: str | None = None,
         key: ApiKey | None = None,
     ) -> dict[str, Any]:
         """Change the state as if a node had returned the values. Return the new state of the thread.
 
+        Values of fields in `overwrite` replace the old ones, instead of being passed to the reducers of the fields.
         A run that waits for a task is resumed if the change completes the task. `key` is the API key of the caller;
         None if callers need no key. Raises the errors of `fork`.
         """
@@ -172,8 +173,13 @@ class Threads(Operations):
         config = {"configurable": without_none(ids)}
 
         def update(app: CompiledGraph) -> dict[str, Any]:
-            _check_keys(app, values, as_node)
-            return app.update_state(config, values, as_node)
+            update = prepare_edit(app, values, overwrite, as_node)
+            try:
+                return app.update_state(config, update, as_node)
+            except (CheckpointNotFound, StorageError, ServiceError):
+                raise
+            except Exception as error:  # of the graph, or raised by a reducer
+                raise refusal_of(error, values, f"Graph {app.name!r}") from error
 
         return await self._edit(workspace_id, thread_id, key, update)
 
@@ -259,13 +265,6 @@ class Threads(Operations):
 
 def _no_thread(thread_id: str) -> NotFound:
     return NotFound(f"Thread {thread_id!r} does not exist.")
-
-
-def _check_keys(app: CompiledGraph, values: Any, as_node: str | None) -> None:
-    """Raise InvalidRequest if an update has an unknown key, which Python would drop with a warning."""
-    updates = app.program.start.updates if as_node == START else app.program.updates
-    node = as_node if as_node != END else None
-    refuse_unknown_keys(updates.unknown_key_problems(values, node), f"Graph {app.name!r}", "values")
 
 
 def _fields(values: Any) -> Mapping[str, Any]:

@@ -118,7 +118,7 @@ DEFINITIONS: Calls = [
     lambda c: c.threads.checkpoints("t", branch="b", before="c", limit=9),
     lambda c: c.threads.diff("t", "a", "b"),
     lambda c: c.threads.fork("t", "c", branch="b"),
-    lambda c: c.threads.update("t", {"x": 1}, as_node="n", checkpoint_id="c"),
+    lambda c: c.threads.update("t", {"x": 1}, overwrite=["x"], as_node="n", checkpoint_id="c"),
     lambda c: c.costs.summary(NOW, NOW),
     lambda c: c.costs.by_day(NOW, NOW, "graph"),
 ]
