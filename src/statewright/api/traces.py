@@ -112,7 +112,7 @@ class Trace(Resource):
     last_event: int
     """The number of the last event that was read: the stream of the run continues after it."""
     complete: bool
-    """False if the steps have more events or calls than a page reads; the steps are complete even then."""
+    """False if the steps have more events, calls or inner steps than a page reads; the steps are complete even then."""
     next_cursor: str | None
     """The cursor of the next page; null for the last one."""
 

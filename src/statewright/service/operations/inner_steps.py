@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from statewright.async_futures import aresolve
@@ -59,8 +59,7 @@ class InnerSteps:
     def of(self, step: StepRun) -> tuple[list[InnerStep], int]:
         """Return the newest inner steps of a step, the oldest first, and the number of all of them."""
         found = list(self._found[step.id].values())
-        first = step.started_at or step.completed_at
-        found.sort(key=lambda inner: (inner.started_at or inner.ended_at or first or datetime.max, len(inner.path)))
+        found.sort(key=lambda inner: (inner.started_at or inner.ended_at or _LATEST, len(inner.path)))
         for inner in found:
             inner.calls = self._calls.get((step.id, inner.id), [])
             inner.agent = agent_of(inner.calls)
@@ -128,8 +127,8 @@ class InnerSteps:
         data, at = entry.data, entry.at
         assert at is not None
         call = Call.of_model(data, at) if entry.kind == "model_called" else Call.of_tool(data, at, self._redact)
-        callers = [task_id_in(segment) for segment in segments[1:]]
-        for task_id in (*callers[: MAX_DEPTH - 1], *([entry.task_id] if len(segments) <= MAX_DEPTH else [])):
+        callers = [task_id_in(segment) for segment in segments[1 : MAX_DEPTH + 1]]
+        for task_id in (*callers, *([entry.task_id] if len(segments) <= MAX_DEPTH else [])):
             if task_id is not None:
                 self._calls[step.id, task_id].append(call)
 
@@ -206,6 +205,7 @@ class InnerSteps:
                 inner.attempts.append(Attempt(last.number + 1, last.retry_at or last.ended_at, ended_at))
 
 
+_LATEST: Final = datetime.max.replace(tzinfo=UTC)
 _ENDED: Final = (StepStatus.COMPLETED, StepStatus.FAILED, StepStatus.CANCELLED)
 
 

@@ -38,9 +38,9 @@ def nested(action: Any = nothing) -> CompiledGraph:
     return chain(first=nothing, second=chain(deep=action, deepest=innermost.compile()).compile()).compile()
 
 
-async def trace_of(api: Api, graph: Any, wait: float = 10) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Run a graph, and return its trace and its steps."""
-    started = await api.post(f"/workflow-runs?wait={wait}", {"graph": graph}, 201)
+async def trace_of(api: Api, graph: str, values: Any = None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Run a graph, and return the run and the steps of its trace."""
+    started = await api.post("/workflow-runs?wait=10", {"graph": graph, "input": values}, 201)
     trace = await api.get(f"/workflow-runs/{started['id']}/trace")
     return started, trace["steps"]
 
@@ -197,12 +197,14 @@ def test_a_repeated_step_shows_only_its_last_execution() -> None:
 
 def test_the_steps_of_a_network_name_their_agents_and_calls() -> None:
     async def run() -> None:
-        alice = Agent(name="alice", model=ScriptedModel(["hello"]))
-        bob = Agent(name="bob", model=ScriptedModel(["goodbye"]))
+        alice = Agent(name="alice", model=ScriptedModel(["hello"], repeat_last=True))
+        bob = Agent(name="bob", model=ScriptedModel(["goodbye"], repeat_last=True))
         router = lambda call_count: [alice, bob][call_count] if call_count < 2 else None  # noqa: E731
         team = Network("team", agents=[alice, bob], router=router)
         served = catalog()
         served.serve("team", team)
+        boxed = StateGraph({"input": object}).add_node("crew", team.compile()).add_edge("__start__", "crew")
+        served.serve("boxed", boxed)
         async with serving(service=Service(served)) as api:
             started = await api.post("/workflow-runs?wait=10", {"graph": "team", "input": {"input": "hi"}}, 201)
             steps = (await api.get(f"/workflow-runs/{started['id']}/trace"))["steps"]
@@ -211,6 +213,10 @@ def test_the_steps_of_a_network_name_their_agents_and_calls() -> None:
             for step in (steps[1], steps[3]):
                 called = [inner for inner in step["innerSteps"] if inner["calls"]]
                 assert [(inner["agent"], inner["calls"]) for inner in called] == [(step["agent"], step["calls"])]
+            # In a subgraph, each call of an agent is an inner step that names it; the step of the run has several.
+            _, (box,) = await trace_of(api, "boxed", {"input": "hi"})
+            agents = [inner["agent"] for inner in box["innerSteps"] if inner["path"] == ["crew", "agent"]]
+            assert (agents, box["agent"]) == (["alice", "bob"], None)
             events = await api.get(f"/workflow-runs/{started['id']}/events?pageSize=100")
             begun = [event["payload"] for event in events if event["eventType"] == "STEP_STARTED"]
             assert [payload.get("agent") for payload in begun] == [None, "alice", None, "bob", None]
