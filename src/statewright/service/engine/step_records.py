@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple, Self, cast
+from typing import Any, Final, NamedTuple, Self
 
 from statewright.checkpoint import Interrupt, Pending, Task
 from statewright.clock import Clock, iso
@@ -152,6 +152,8 @@ class StepRecords:
         """The maximum number of attempts, by node."""
         self._caller_id: str | None = None
         """The step that has called the subgraph whose entries are being recorded."""
+        self._with_inner = {step.id for step in self._steps.values()}
+        """The ids of steps that have called a subgraph, or may have: those of an earlier attempt at the run."""
         self._call_count = self._log_count = 0
         self._queued: list[_QueuedChanges] = []
         self._queue_lock = threading.Lock()
@@ -314,8 +316,8 @@ class StepRecords:
 
     def _agent_of(self, task: Task) -> dict[str, Json]:
         """Return the name of the agent that a task will call as a part of an event; an empty map if it has none."""
-        arg = cast("Mapping[str, Any]", task.arg) if isinstance(task.arg, Mapping) else {}
-        agent = arg.get(self._agent_keys[task.node])
+        arg: Any = task.arg
+        agent: Any = arg.get(self._agent_keys[task.node]) if isinstance(arg, Mapping) else None  # pyright: ignore
         return {"agent": agent} if isinstance(agent, str) else {}
 
     def _new_step(self, task: Task, superstep: int, position: int, now: datetime, *, halts: bool) -> StepRun:
@@ -344,7 +346,9 @@ class StepRecords:
         _change(changeset, step, status=StepStatus.COMPLETED, completed_at=ended_at, output=output, error=None)
         self._progress.complete(changeset, step.superstep)
         seconds = (ended_at - step.started_at).total_seconds() if step.started_at is not None else 0
-        changeset.add_event("STEP_COMPLETED", {"durationMs": round(seconds * 1000)}, step)
+        # Tells readers of traces whether they have to look for inner steps, which have no records.
+        inner = {"hasInnerSteps": True} if step.id in self._with_inner else {}
+        changeset.add_event("STEP_COMPLETED", {"durationMs": round(seconds * 1000), **inner}, step)
         for name in report.get("skipped", ()):
             self._skip(changeset, str(name), step, now)
 
@@ -458,6 +462,8 @@ class StepRecords:
         """
         caller = self._caller_of(namespace) if namespace else None
         self._caller_id = caller.id if caller is not None else None
+        if caller is not None:
+            self._with_inner.add(caller.id)
         for kind, _, node, task_id, data in entries:
             if kind == "model_called":
                 self._record_model_call(changeset, node, task_id, data, now)

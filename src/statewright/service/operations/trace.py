@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, Self
 from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidRequest
-from statewright.runs import Condition, ModelCall, Order, Run, RunEvent, StepRun, any_of, where
+from statewright.runs import Condition, ModelCall, Order, Run, RunEvent, StepRun, StepStatus, any_of, where
 from statewright.service.context.service_context import Operations
 from statewright.service.operations.inner_steps import InnerSteps
 from statewright.service.operations.trace_model import TracedStep
@@ -124,7 +124,8 @@ class TraceOperations(Operations):
         ledger = self.context.records.ledger_of(run)
         calls = await aresolve(ledger.find(ModelCall, shown, order=Order("created_at"), limit=MAX_CALLS))
         inner = InnerSteps(page.steps, redact=self.context.redact)
-        await inner.read(self._saver_of(run), run, after=start.log_after if start is not None else 0)
+        if _may_have_inner_steps(page.steps, read.events):
+            await inner.read(self._saver_of(run), run, after=start.log_after if start is not None else 0)
         steps = trace_steps(run, page.steps, read.events, calls, inner)
         return Trace(
             run=run,
@@ -180,6 +181,15 @@ class TraceOperations(Operations):
 
 _ENDS: Final = ("STEP_COMPLETED", "STEP_FAILED", "STEP_SKIPPED")
 """The events that may be the last of a step. A step that a fork has repeated had ended before, so times count, too."""
+
+
+def _may_have_inner_steps(steps: Sequence[StepRun], events: Sequence[RunEvent]) -> bool:
+    """Return whether the log of the thread has to be read: a step has not completed, or has had inner steps."""
+    completed = (StepStatus.COMPLETED, StepStatus.SKIPPED)
+    ids = {step.id for step in steps}
+    return any(step.status not in completed for step in steps) or any(
+        "hasInnerSteps" in event.payload for event in events if event.step_id in ids
+    )
 
 
 def _next_cursor(page: _StepPage, events: Sequence[RunEvent], inner: InnerSteps, start: Cursor | None) -> Cursor:
