@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from statewright.channels import Overwrite, find_overwrite, is_overwrite
-from statewright.errors import InvalidRequest
+from statewright.errors import InvalidRequest, StatewrightError
 from statewright.graph import END, START
 from statewright.runtime import CompiledGraph
 from statewright.service.operations.input_check import refuse_unknown_keys
@@ -57,11 +57,13 @@ def _checked(app: CompiledGraph, name: str, value: Any) -> Any:
 
 
 def refusal_of(error: Exception, values: Any, subject: str) -> InvalidRequest:
-    """Return the error of a request whose values a graph has rejected. It names the field, as far as it is known."""
+    """Return the error of a request whose values a graph has rejected. It names the field if that is known."""
     names = list(cast("Mapping[str, Any]", values)) if isinstance(values, Mapping) else list[str]()
     notes = "\n".join((str(error), *getattr(error, "__notes__", ())))
     name = next((name for name in names if f"Field {name!r}" in notes or f"channel {name!r}" in notes), None)
-    return _invalid(subject, {f"values.{name}" if name is not None else "values": str(error)})
+    if name is not None:
+        return _invalid(subject, {f"values.{name}": str(error)})
+    return InvalidRequest(str(error) if isinstance(error, StatewrightError) else f"{type(error).__name__}: {error}")
 
 
 def _invalid(subject: str, problems: Mapping[str, str]) -> InvalidRequest:
