@@ -14,6 +14,7 @@ from tests.integration.cli_server import PATIENCE, ServerProcess, serving
 
 from statewright.client import Client
 from statewright.errors import SpendingLimitReached
+from statewright.server.page.built_files import is_built
 
 GRAPH = """
 from typing import TypedDict
@@ -243,6 +244,7 @@ def test_serve_ends_with_0_at_sigterm_and_sigint(folder: Path) -> None:
         lines = [json.loads(line) for line in server.err.read_text(encoding="utf-8").splitlines()]
         assert [lines[0]["event"], lines[-1]["event"]] == ["The server is listening.", "The server has stopped."]
         assert lines[0]["graphs"] == ["asking", "flow"]
+        assert lines[0].get("page") == (f"{lines[0]['url']}/ui/" if is_built() else None)
 
 
 def test_a_key_created_in_the_database_gives_access_to_the_server(folder: Path) -> None:

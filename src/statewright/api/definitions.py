@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from statewright.api.resource import Resource
 
@@ -69,6 +69,26 @@ class ThreadInList(Resource):
     status: str
     """The status of that run."""
     run_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint(Resource):
+    """A checkpoint of a thread, without its values."""
+
+    checkpoint_id: str
+    parent_checkpoint_id: str | None
+    branch: str
+    step: int
+    """The number of the superstep that it follows."""
+    source: Literal["input", "loop", "update", "fork"]
+    """`loop` for a superstep, `update` for a change of the state."""
+    run_id: str
+    """The run that has saved it; for a change and a fork, an id of its own."""
+    nodes: tuple[str, ...]
+    """The nodes that have run in its superstep."""
+    next: tuple[str, ...]
+    """The nodes that are due after it."""
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

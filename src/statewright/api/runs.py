@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from statewright.api.resource import Resource
 
 StatusName = Literal["pending", "running", "waiting", "paused", "completed", "failed", "cancelled"]
+StepStatusName = Literal["pending", "running", "waiting", "completed", "failed", "skipped", "cancelled"]
 OnBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
 """The policy for a new run whose thread is used by another run."""
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
@@ -18,22 +19,10 @@ LONGEST_WAIT: Final = 300
 """The maximum number of seconds for which a request may ask the service to wait for a run."""
 
 
-ActivityKind = Literal[
-    "queued",
-    "scheduled",
-    "working",
-    "retrying",
-    "question",
-    "approval",
-    "event",
-    "timer",
-    "child",
-    "waiting",
-    "paused",
-    "completed",
-    "failed",
-    "cancelled",
-]
+if TYPE_CHECKING:
+    from statewright.runs import ActivityKind
+else:
+    ActivityKind = str  # so that the client need not load records and ledgers; the server knows the kinds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +144,9 @@ class Step(Resource):
     wait_until: datetime | None
     signal_type: str | None
     started_at: datetime | None
+    """When its superstep has begun. A task of a fan-out may begin later, if a limit on concurrency holds it back."""
     completed_at: datetime | None
+    """When it has ended, even if it was saved later, together with the other tasks of a fan-out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
 from statewright.api.resource import Resource
-from statewright.api.runs import Step
+from statewright.api.runs import Step, StepStatusName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +56,40 @@ class TracedCall(Resource):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InnerStep(Resource):
+    """A step of a subgraph that a step of the run has called, directly or through one other subgraph."""
+
+    id: str
+    parent_id: str | None
+    """The inner step that has called the subgraph; null if the step of the run has."""
+    path: tuple[str, ...] = field(metadata={"examples": [["billing", "charge"]]})
+    """The nodes that lead to it, from the step of the run to its own node."""
+    superstep: int
+    """The number of its superstep in the subgraph."""
+    status: StepStatusName
+    agent: str | None
+    """The agent whose models and tools were called in it; null if there is none, or several."""
+    started_at: datetime | None
+    ended_at: datetime | None
+    attempts: tuple[Attempt, ...]
+    """The attempts, if one has failed; otherwise none."""
+    calls: tuple[TracedCall, ...]
+    """The calls of models and tools in it, and in what it has called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TracedStep(Step):
     """A step with its attempts, waits and calls, the oldest first."""
 
+    agent: str | None
+    """The agent that the step has called; null if there is none, or several."""
     attempts: tuple[Attempt, ...]
     waits: tuple[PastWait, ...]
     calls: tuple[TracedCall, ...]
+    inner_steps: tuple[InnerStep, ...]
+    """The steps inside the subgraphs that it has called, the oldest first; of very many only the newest 200."""
+    inner_count: int
+    """The number of all steps inside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +108,13 @@ class Trace(Resource):
     steps: tuple[TracedStep, ...]
     total_steps: int
     queued: tuple[Queued, ...]
+    """The times in the queue. Only the first page has them."""
     last_event: int
     """The number of the last event that was read: the stream of the run continues after it."""
     complete: bool
-    """False if the run has more events or calls than a trace reads; the steps are complete even then."""
+    """False if the steps have more events, calls or inner steps than a page reads; the steps are complete even then."""
+    next_cursor: str | None
+    """The cursor of the next page; null for the last one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from statewright.checkpoint.checkpointer import (
     WorkspaceCheckpointer,
     check_value,
     check_workspace,
+    read_outlines,
     scope_of,
 )
 from statewright.checkpoint.lease import (
@@ -91,6 +92,7 @@ __all__ = [
     "is_of_this_process",
     "new_owner",
     "owner_name",
+    "read_outlines",
     "register_codec",
     "run_of",
     "scope_of",

@@ -232,6 +232,14 @@ class WorkspaceCheckpointer(Checkpointer, Protocol):
         ...
 
 
+def read_outlines(saver: Checkpointer, thread_id: str, **options: Any) -> MaybeFuture[Sequence[SavedCheckpoint]]:
+    """Return the history of a thread for lists in which values do not matter. `options` are those of `history`.
+
+    A saver may have a method `outlines`, which returns the checkpoints without their values, at a lower cost.
+    """
+    return getattr(saver, "outlines", saver.history)(thread_id, **options)
+
+
 def check_value(saver: object, value: Any) -> None:
     """Raise SerdeError if a saver cannot store a value. A saver without a method `check_value` can store any value."""
     check = getattr(saver, "check_value", None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from statewright.errors import InvalidTransition
 
@@ -48,6 +48,23 @@ class StepStatus(StrEnum):
         return STEP_TRANSITIONS[self]
 
 
+ActivityKind = Literal[
+    "queued",
+    "scheduled",
+    "working",
+    "retrying",
+    "question",
+    "approval",
+    "event",
+    "timer",
+    "child",
+    "waiting",
+    "paused",
+    "completed",
+    "failed",
+    "cancelled",
+]
+"""What a run is doing, in more detail than its status. `waiting` stands for a wait that is not known."""
 RUN_TRANSITIONS: Final[Mapping[RunStatus, frozenset[RunStatus]]] = {
     RunStatus.PENDING: frozenset({RunStatus.RUNNING, RunStatus.CANCELLED}),
     RunStatus.RUNNING: frozenset(

@@ -8,14 +8,14 @@ from typing import Final, Literal
 from pydantic import BaseModel
 
 from statewright.api import access, automation, definitions, runs, traces, workers
-from statewright.runs import RunStatus, StepStatus
+from statewright.runs import ActivityKind, RunStatus, StepStatus
 from statewright.server.http.representation import Representation
 from statewright.service.operations.activity import describe_activity
 
 # -- runs
 
 
-ACTIVITY: Final = Representation(runs.Activity, "ActivityShown")
+ACTIVITY: Final = Representation(runs.Activity, "ActivityShown", {"kind": ActivityKind})
 RUN: Final = Representation(
     runs.Run,
     "RunShown",
@@ -72,6 +72,13 @@ DAILY_COST: Final = Representation(runs.DailyCost, "DailyCost", cost_usd="cost")
 ATTEMPT: Final = Representation(traces.Attempt, "Attempt")
 PAST_WAIT: Final = Representation(traces.PastWait, "PastWait")
 TRACED_CALL: Final = Representation(traces.TracedCall, "TracedCall", cost_usd="cost")
+INNER_STEP: Final = Representation(
+    traces.InnerStep,
+    "InnerStep",
+    {"status": StepStatus},
+    attempts=lambda inner: ATTEMPT.encode_all(inner.attempts),
+    calls=lambda inner: TRACED_CALL.encode_all(inner.calls),
+)
 TRACED_STEP: Final = Representation(
     traces.TracedStep,
     "TracedStep",
@@ -80,14 +87,14 @@ TRACED_STEP: Final = Representation(
     attempts=lambda traced: ATTEMPT.encode_all(traced.attempts),
     waits=lambda traced: PAST_WAIT.encode_all(traced.waits),
     calls=lambda traced: TRACED_CALL.encode_all(traced.calls),
+    inner_steps=lambda traced: INNER_STEP.encode_all(traced.inner_steps),
 )
 QUEUED: Final = Representation(traces.Queued, "Queued")
 TRACE: Final = Representation(
     traces.Trace,
     "TraceShown",
     workflow_run_id="run.id",
-    steps=lambda trace: TRACED_STEP.encode_all(trace.traced),
-    total_steps="steps.total",
+    steps=lambda trace: TRACED_STEP.encode_all(trace.steps),
     queued=lambda trace: QUEUED.encode_all(trace.queued),
     complete="is_complete",
 )
@@ -129,6 +136,19 @@ GRAPH_DESCRIPTION: Final = Representation(
     drawing="mermaid",
 )
 THREAD: Final = Representation(definitions.Thread, "ThreadShown")
+CHECKPOINT: Final = Representation(
+    definitions.Checkpoint,
+    "CheckpointShown",
+    checkpoint_id="id",
+    parent_checkpoint_id="parent_id",
+    branch="branch_key.branch",
+    step="checkpoint.step",
+    nodes=lambda saved: list(saved.metadata.get("nodes") or ()),
+    next=lambda saved: [
+        *(task.node for task in saved.checkpoint.frontier),
+        *(deferred.task.node for deferred in saved.checkpoint.deferred),
+    ],
+)
 THREAD_IN_LIST: Final = Representation(
     definitions.ThreadInList,
     "ThreadInList",

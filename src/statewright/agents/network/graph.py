@@ -55,7 +55,9 @@ def build_network_graph(network: NetworkDefinition[Any]) -> StateGraph:
     graph.add_node(
         "route", nodes.route, destinations=["agent", "route"], metadata={"drawn": _DRAWN_EDGES, **_ON_DISCARD}
     )
-    graph.add_node("agent", nodes.agent, metadata={"transparent": True, **_ON_DISCARD, **_drawn_agents(network)})
+    names_agent = {"agent_in": "agent"}  # the key of the agent's name in the argument of a Send
+    metadata = {"transparent": True, **names_agent, **_ON_DISCARD, **_drawn_agents(network)}
+    graph.add_node("agent", nodes.agent, metadata=metadata)
     graph.add_edge(START, "route")
     graph.add_edge("agent", "route")
     return graph

@@ -19,10 +19,12 @@ from statewright.service import Catalog, Served
 _KINDS: Final = {"graph": "Python", "states": "states in YAML", "steps": "steps in JSON"}
 
 
-def announce(url: str, catalog: Catalog, database: object, auth: Auth) -> None:
+def announce(url: str, catalog: Catalog, database: object, auth: Auth, *, has_page: bool = True) -> None:
     """Print the startup message, coloured on a terminal."""
     terminal = PrintableConsole(highlight=False, soft_wrap=True)
     terminal.print(Text("Statewright is listening on ").append(url, style="bold cyan"))
+    if has_page:
+        terminal.print(Text("Page: ").append(page_url(url), style="bold cyan"))
     if catalog.served:
         terminal.print("Serving:")
         print_table([Column(keep_words=True), Column(), Column()], [_row(served) for served in catalog.served])
@@ -31,6 +33,11 @@ def announce(url: str, catalog: Catalog, database: object, auth: Auth) -> None:
         terminal.print("No graphs to serve yet. Add a step workflow with: statewright definitions add FILE.json")
     terminal.print(f"Runs are stored in {database}", style="dim", markup=False)
     terminal.file.flush()
+
+
+def page_url(url: str) -> str:
+    """Return the address of the web page of a server."""
+    return f"{url}/ui/"
 
 
 def announce_reload(catalog: Catalog) -> None:

@@ -15,7 +15,7 @@ import typer
 from statewright.cli.console.failure import FAILED, UsageError
 from statewright.cli.console.options import BaseUrlOption, ServerDatabaseOptions
 from statewright.cli.console.warnings import redirect_warnings
-from statewright.cli.serve.announce import announce, announce_reload
+from statewright.cli.serve.announce import announce, announce_reload, page_url
 from statewright.cli.serve.catalog import build_catalog, select_project
 from statewright.cli.serve.reload import Reloader
 from statewright.cli.serve.server import (
@@ -35,6 +35,7 @@ from statewright.cli.workflow.models import Models, read_models
 from statewright.observe import configure_logging
 from statewright.project import Project, load_project
 from statewright.server import require_libraries
+from statewright.server.page.built_files import is_built
 from statewright.server.settings import Auth
 
 ADMIN_TOKEN_VARIABLE: Final = "STATEWRIGHT_ADMIN_TOKEN"
@@ -137,8 +138,10 @@ def serve(
         catalog = build_catalog(project, models)
         service_settings = replace(build_service_settings(project), works=not no_work)
         service_settings = replace(service_settings, queues=queue_names or service_settings.queues)
+        url = socket_url(listening)
         fields = {
-            "url": socket_url(listening),
+            "url": url,
+            **({"page": page_url(url)} if settings.page and is_built() else {}),
             "auth": auth,
             **start_fields(location, catalog, service_settings),
         }
@@ -188,7 +191,7 @@ def _serve_for_development(project: Project, location: ServerLocation, models: M
         parent.exit_with_parent()
     listening = parent.listening if parent is not None else open_listening_socket(location.host, location.port)
     if is_first:
-        announce(socket_url(listening), catalog, location.database, auth)
+        announce(socket_url(listening), catalog, location.database, auth, has_page=settings.page)
     else:
         announce_reload(catalog)
     with (

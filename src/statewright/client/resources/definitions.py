@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
-from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread, ThreadInList
+from statewright.api.definitions import (
+    Checkpoint,
+    Definition,
+    DefinitionWithBody,
+    Graph,
+    GraphDescription,
+    Thread,
+    ThreadInList,
+)
 from statewright.api.traces import Diagram, Source
 from statewright.client.call import Call, api_path, get, post, read_data
 from statewright.client.send import Page, get_page
@@ -85,6 +93,17 @@ class Threads(Namespace[F]):
         return get(api_path("threads", thread_id, "history"), Thread.read_all, {"branch": branch, "limit": limit})
 
     @request
+    def checkpoints(
+        self, thread_id: str, *, branch: str | None = None, before: str | None = None, limit: int = 1000
+    ) -> Call[Sequence[Checkpoint]]:
+        """Return the checkpoints of a thread without their values, the newest first, at most 5000.
+
+        They form a tree, because each refers to its parent. `before` is the last checkpoint of the page before.
+        """
+        query = {"branch": branch, "before": before, "limit": limit}
+        return get(api_path("threads", thread_id, "checkpoints"), Checkpoint.read_all, query)
+
+    @request
     def diff(self, thread_id: str, before: str, after: str) -> Call[Mapping[str, Any]]:
         """Return the fields that differ between two checkpoints, each with its values `before` and `after`."""
         return get(api_path("threads", thread_id, "diff"), read_data, {"before": before, "after": after})
@@ -100,9 +119,19 @@ class Threads(Namespace[F]):
 
     @request
     def update(
-        self, thread_id: str, values: Any, *, as_node: str | None = None, checkpoint_id: str | None = None
+        self,
+        thread_id: str,
+        values: Any,
+        *,
+        overwrite: Sequence[str] = (),
+        as_node: str | None = None,
+        checkpoint_id: str | None = None,
     ) -> Call[Thread]:
-        """Change the state of a thread, as if a node had returned the values."""
-        body = {"values": values, "asNode": as_node, "checkpointId": checkpoint_id}
+        """Change the state of a thread, as if a node had returned the values.
+
+        The values of the fields in `overwrite` replace those in the state, instead of being passed to their reducers.
+        """
+        fields = list(overwrite) or None
+        body = {"values": values, "overwrite": fields, "asNode": as_node, "checkpointId": checkpoint_id}
         changes = {name: value for name, value in body.items() if name == "values" or value is not None}
         return post(api_path("threads", thread_id, "state"), Thread.from_response, changes)

@@ -169,9 +169,12 @@ class Runs(Namespace[F]):
         return get(api_path(_RUNS, "histogram"), RunCounts.read_all, query)
 
     @request
-    def trace(self, run_id: str, *, page: int = 1, page_size: int = 100) -> Call[Trace]:
-        """Return a page of the steps of a run, with their attempts, waits and calls."""
-        return get(api_path(_RUNS, run_id, "trace"), Trace.from_response, {"page": page, "pageSize": page_size})
+    def trace(self, run_id: str, *, cursor: str | None = None, limit: int = 100) -> Call[Trace]:
+        """Return steps of a run, with their attempts, waits and calls, and with the steps inside subgraphs.
+
+        `cursor` is the `next_cursor` of the page before, and `limit` the number of steps, at most 1000.
+        """
+        return get(api_path(_RUNS, run_id, "trace"), Trace.from_response, {"cursor": cursor, "limit": limit})
 
     @request
     def step_states(self, run_id: str, step_id: str) -> Call[StepStates]:

@@ -35,6 +35,11 @@ _MEDIA_TYPES: Final[Mapping[str, str]] = {
 _COMPRESSED: Final = frozenset({".html", ".js", ".css", ".json", ".svg", ".webmanifest", ".txt"})
 
 
+def is_built() -> bool:
+    """Return whether this installation has the built page."""
+    return (BUILT / INDEX).is_file()
+
+
 @dataclass(frozen=True, slots=True)
 class BuiltFile:
     """A file of the page."""

@@ -13,6 +13,7 @@ from statewright.server.http.parameters import PageNumber, PageSize, Paging
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import COST, EVENT, LOG, MODEL_CALL, STEP, STEP_STATES, TRACE
 from statewright.server.streaming.event_stream import EventStream
+from statewright.service.operations.trace import MAX_STEPS
 
 StepId = Annotated[str, Path(alias="stepId", min_length=1, max_length=200)]
 router = APIRouter(prefix="/api/v1/workflow-runs/{id}", route_class=StrictRoute, tags=["workflow-runs"])
@@ -28,10 +29,16 @@ async def read_steps(caller: CurrentCaller, run_id: PathId) -> Response:
     **describe("Get the steps of a run with their attempts, waits and calls.", TRACE, scope="runs:read", errors=(404,)),
 )
 async def read_trace(
-    caller: CurrentCaller, run_id: PathId, page: PageNumber = 1, page_size: PageSize = 100
+    caller: CurrentCaller,
+    run_id: PathId,
+    cursor: Annotated[
+        str | None, Query(max_length=300, description="`nextCursor` of the page before; by default the first page.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_STEPS, description="The maximum number of steps.")] = 100,
 ) -> Response:
-    """The steps with their attempts, waits and calls: everything that a waterfall shows. The page is one of steps."""
-    trace = await caller.service.trace(caller.workspace_id, run_id, page=page, page_size=page_size)
+    """The steps with their attempts, waits and calls, and the steps inside the subgraphs that they have called, two
+    levels deep: everything that a waterfall shows."""
+    trace = await caller.service.trace(caller.workspace_id, run_id, cursor=cursor, limit=limit)
     return TRACE.to_response(trace)
 
 

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from statewright.server.http.body import Body, JsonMap, Name
 from statewright.server.http.encode import success_response
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
-from statewright.server.resources import THREAD, THREAD_IN_LIST
+from statewright.server.resources import CHECKPOINT, THREAD, THREAD_IN_LIST
 
 router = APIRouter(prefix="/api/v1/threads/{id}", route_class=StrictRoute, tags=["threads"])
 list_router = APIRouter(prefix="/api/v1/threads", route_class=StrictRoute, tags=["threads"])
@@ -34,6 +34,9 @@ class UpdateThreadBody(Body):
     """A state update, as if a node had returned the values."""
 
     values: Any = None
+    overwrite: list[Name] = Field(default_factory=list[str], max_length=1000)
+    """The fields of `values` that replace the values in the state. Those of other fields are updates, as a node returns
+    them: a reducer adds them to what is there."""
     as_node: Name | None = None
     checkpoint_id: Name | None = None
     """The checkpoint to start from; the head of the thread by default."""
@@ -74,6 +77,32 @@ async def read_history(caller: CurrentCaller, thread_id: PathId, branch: Branch 
     )
 
 
+@router.get(
+    "/checkpoints",
+    **describe(
+        "List the checkpoints of a thread without values.",
+        CHECKPOINT,
+        is_list=True,
+        scope="threads:read",
+        errors=(404,),
+    ),
+)
+async def list_checkpoints(
+    caller: CurrentCaller,
+    thread_id: PathId,
+    branch: Branch = None,
+    before: Annotated[
+        str | None, Query(min_length=1, max_length=200, description="The last checkpoint of the page before.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=5000, description="The maximum number of checkpoints.")] = 1000,
+) -> Response:
+    """Newest first, from all branches unless `branch` is given. Each checkpoint names its parent, so they form a tree,
+    which is read at little cost: `GET .../state?checkpointId=` returns the values of one of them."""
+    threads = caller.service.threads
+    found = await threads.checkpoints(caller.workspace_id, thread_id, branch=branch, before=before, limit=limit)
+    return CHECKPOINT.to_list_response(found)
+
+
 @router.get("/diff", **describe("Compare two checkpoints.", JsonMap, scope="threads:read", errors=(404,)))
 async def read_diff(caller: CurrentCaller, thread_id: PathId, before: CheckpointId, after: CheckpointId) -> Response:
     return success_response(await caller.service.threads.diff(caller.workspace_id, thread_id, before, after))
@@ -92,12 +121,14 @@ async def fork(caller: CurrentCaller, thread_id: PathId, body: ForkBody) -> Resp
 
 @router.post("/state", **describe("Update the state of a thread.", THREAD, scope="threads:write", errors=(404, 409)))
 async def update_state(caller: CurrentCaller, thread_id: PathId, body: UpdateThreadBody) -> Response:
-    """Updates the state as if the node `asNode` had returned `values`; the history is kept. If runs of the thread wait
+    """Updates the state as if the node `asNode` had returned `values`; the history is kept. Fields in `overwrite` are
+    replaced rather than passed to their reducers. If runs of the thread wait
     for approvals, the key also needs the scope `approvals:decide`."""
     updated = await caller.service.threads.update(
         caller.workspace_id,
         thread_id,
         body.values,
+        overwrite=body.overwrite,
         as_node=body.as_node,
         checkpoint_id=body.checkpoint_id,
         key=caller.key,

@@ -178,6 +178,8 @@ class Progress:
                 self.steps.fail(changeset, task, text, now)
             if log is not None and any(entry[0] == "run_finished" for entry in log.entries):
                 self._end(changeset, log, now, self.values)
+        elif pending.errors or pending.retries:
+            self.steps.record_inner_failures(changeset, namespace, pending)
         return self._changes(changeset, now)
 
     def failure_changes(self, error: BaseException, now: datetime, *, guard: Where | None = None) -> list[Change]:

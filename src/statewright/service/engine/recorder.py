@@ -208,13 +208,15 @@ class RunRecorder(Instrument):
     def _publish_live(self, kind: str, payload: Json, event: Event) -> None:
         self._hub.publish([LiveEvent(self.progress.run.id, kind, payload, event.node)])
 
-    def on_task_finished(self, event: Event) -> None:
-        if type(event.data) is Failure and not event.namespace and event.task_id is not None:
-            self.progress.steps.failures[event.task_id] = event.data.error
+    # Not `on_task_finished`, which is called after the commit: the events of all tasks would be kept until then.
+    def on_task_ended(self, event: Event) -> None:
+        if type(event.data) is Failure:
+            self.progress.steps.note_failure(event, event.data.error)
+        elif not event.namespace:
+            self.progress.steps.note_end(event.task, self._clock)
 
     def on_attempt_failed(self, event: Event) -> None:
-        if not event.namespace and event.task_id is not None:
-            self.progress.steps.failures[event.task_id] = event.data[0]
+        self.progress.steps.note_failure(event, event.data[0])
 
 
 def _error_of(future: Any) -> BaseException | None:

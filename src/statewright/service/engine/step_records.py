@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
-from statewright.checkpoint import Interrupt, Task
-from statewright.clock import iso
+from statewright.checkpoint import Interrupt, Pending, Task
+from statewright.clock import Clock, iso
 from statewright.data.jsonable import as_json
-from statewright.events import Entry
+from statewright.events import Entry, Event
 from statewright.graph import START, Graph
 from statewright.ids import digest
 from statewright.runs import (
@@ -32,6 +32,7 @@ from statewright.runs import (
     Wait,
     where,
 )
+from statewright.service.context.namespaces import node_in, segments_of, task_id_in
 from statewright.service.context.service_context import LogSource
 from statewright.service.engine.changeset import ChangeSet, error_from_text, error_json
 from statewright.service.engine.completion import Ending
@@ -39,6 +40,8 @@ from statewright.service.engine.waits import approval_of, next_due, wait_id, wai
 
 _STEP_TYPE: Final = "step_type"
 """The key in the metadata of a node that holds the type of its step."""
+_AGENT_IN: Final = "agent_in"
+"""The key in the metadata of a node that calls agents, for the key of the agent's name in the argument of its task."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +52,15 @@ class _QueuedChanges:
     """Ids of the task and its enclosing tasks, the innermost first; empty if the next transaction, whatever it saves,
     should include the changes."""
     changes: Sequence[Change]
+
+
+class _InnerFailure(NamedTuple):
+    """A failed attempt at a task in a subgraph."""
+
+    node: str
+    superstep: int
+    attempt: int
+    error: BaseException
 
 
 @dataclass(slots=True)
@@ -111,12 +123,20 @@ class StepRecords:
         self.logs: LogSource | None = None
         self.failures: dict[str, BaseException] = {}
         """Exceptions of failed tasks, by task id. The thread stores only their text, but a step stores more."""
+        self._inner_failures: dict[str, _InnerFailure] = {}
+        """Failures of tasks in subgraphs that are not recorded yet, by task id."""
+        self._ends: dict[int, tuple[str, datetime]] = {}
+        """The ends of tasks that are not recorded yet, each with the origin of the task, by its position."""
         self.waits = {wait.interrupt_id: wait for wait in waits}
         """Open waits, by interrupt id."""
         self.answered_ids: Collection[str] = ()
         """Ids of interrupts whose answers arrived before the run was retried but have not been processed."""
         self._types = {name: _type_of(node) for name, node in graph.nodes.items()}
         """Types of steps, by node."""
+        self._agent_keys = {
+            name: node.metadata[_AGENT_IN] for name, node in graph.nodes.items() if _AGENT_IN in node.metadata
+        }
+        """By node that calls agents: the key of the agent's name in the argument of its task."""
         self._steps = {step.task_id: step for step in steps}
         """Steps by task id."""
         self._reports: dict[str, dict[str, Json]] = {}
@@ -132,6 +152,8 @@ class StepRecords:
         """The maximum number of attempts, by node."""
         self._caller_id: str | None = None
         """The step that has called the subgraph whose entries are being recorded."""
+        self._with_inner = {step.id for step in self._steps.values()}
+        """The ids of steps that have called a subgraph, or may have: those of an earlier attempt at the run."""
         self._call_count = self._log_count = 0
         self._queued: list[_QueuedChanges] = []
         self._queue_lock = threading.Lock()
@@ -183,6 +205,50 @@ class StepRecords:
     def clear_progress(self, changeset: ChangeSet) -> None:
         """Remove the progress from the record of the run, because it does not advance any more."""
         self._progress.begin(changeset, -1, 0)
+
+    # -- what happens in tasks
+
+    def note_end(self, task: Task, clock: Clock) -> None:
+        """Note when a task of a superstep with several has ended, since they are saved together later. Thread-safe.
+
+        A lone task is saved at once, so that the time of its commit is good enough.
+        """
+        if self._progress.total > 1:
+            self._ends[task.position] = task.origin, clock.now()
+
+    def _end_of(self, task: Task, now: datetime) -> datetime:
+        """Return when a task has ended that is saved now."""
+        origin, ended_at = self._ends.pop(task.position, (None, now)) if self._ends else (None, now)
+        return min(ended_at, now) if origin == task.origin else now
+
+    def note_failure(self, event: Event, error: BaseException) -> None:
+        """Note the exception of a failed task until its failure is recorded. Thread-safe."""
+        if event.task_id is None:
+            return
+        if event.namespace:
+            self._inner_failures[event.task_id] = _InnerFailure(event.node or "", event.step, event.attempt, error)
+        else:
+            self.failures[event.task_id] = error
+
+    def record_inner_failures(self, changeset: ChangeSet, namespace: str, pending: Pending) -> None:
+        """Record the failed attempts at the tasks of a subgraph. Its other steps have no events."""
+        step = self._caller_of(namespace)
+        segments = segments_of(namespace)
+        for task_id in {**pending.errors, **pending.retries}:
+            failure = self._inner_failures.pop(task_id, None)
+            if failure is None or step is None:
+                continue
+            due = pending.retries.get(task_id)
+            payload = {
+                "path": [step.name, *map(node_in, segments[1:]), failure.node],
+                "taskId": task_id,
+                "parentId": task_id_in(segments[-1]) if len(segments) > 1 else None,
+                "superstep": failure.superstep,
+                "attempt": failure.attempt,
+                "error": error_json(failure.error),
+                "retryAt": iso(due) if due is not None else None,
+            }
+            changeset.add_event("SUBGRAPH_STEP_FAILED", payload, step)
 
     # -- queries
 
@@ -244,8 +310,15 @@ class StepRecords:
             step = self._new_step(task, superstep, position, now, halts=halts)
             changeset.changes.append(Insert(step))
             if not halts:
-                changeset.add_event("STEP_STARTED", {"stepType": step.type}, step)
+                agent = self._agent_of(task) if task.node in self._agent_keys else {}
+                changeset.add_event("STEP_STARTED", {"stepType": step.type, **agent}, step)
             changeset.values["current_step"] = task.node
+
+    def _agent_of(self, task: Task) -> dict[str, Json]:
+        """Return the name of the agent that a task will call as a part of an event; an empty map if it has none."""
+        arg: Any = task.arg
+        agent: Any = arg.get(self._agent_keys[task.node]) if isinstance(arg, Mapping) else None  # pyright: ignore
+        return {"agent": agent} if isinstance(agent, str) else {}
 
     def _new_step(self, task: Task, superstep: int, position: int, now: datetime, *, halts: bool) -> StepRun:
         step = self._steps[task.id] = StepRun(
@@ -269,11 +342,13 @@ class StepRecords:
         self._end_attempt(changeset, step, now)
         self.take_queued(changeset, {task.id})
         report = self._reports.pop(task.id, {})
-        output = report.get("output")
-        _change(changeset, step, status=StepStatus.COMPLETED, completed_at=now, output=output, error=None)
+        output, ended_at = report.get("output"), self._end_of(task, now)
+        _change(changeset, step, status=StepStatus.COMPLETED, completed_at=ended_at, output=output, error=None)
         self._progress.complete(changeset, step.superstep)
-        seconds = (now - step.started_at).total_seconds() if step.started_at is not None else 0
-        changeset.add_event("STEP_COMPLETED", {"durationMs": round(seconds * 1000)}, step)
+        seconds = (ended_at - step.started_at).total_seconds() if step.started_at is not None else 0
+        # Tells readers of traces whether they have to look for inner steps, which have no records.
+        inner = {"hasInnerSteps": True} if step.id in self._with_inner else {}
+        changeset.add_event("STEP_COMPLETED", {"durationMs": round(seconds * 1000), **inner}, step)
         for name in report.get("skipped", ()):
             self._skip(changeset, str(name), step, now)
 
@@ -385,7 +460,10 @@ class StepRecords:
 
         The entries of a subgraph, whose namespace is given, belong to the step that has called it.
         """
-        self._caller_id = self._caller_of(namespace) if namespace else None
+        caller = self._caller_of(namespace) if namespace else None
+        self._caller_id = caller.id if caller is not None else None
+        if caller is not None:
+            self._with_inner.add(caller.id)
         for kind, _, node, task_id, data in entries:
             if kind == "model_called":
                 self._record_model_call(changeset, node, task_id, data, now)
@@ -444,14 +522,13 @@ class StepRecords:
         step = self._steps.get(task_id) if task_id is not None else None
         return step.id if step is not None else self._caller_id
 
-    def _caller_of(self, namespace: str) -> str | None:
-        """Return the id of the step that has called the subgraph with a namespace, directly or through others."""
-        segment = namespace.partition("|")[0]
+    def _caller_of(self, namespace: str) -> StepRun | None:
+        """Return the step that has called the subgraph with a namespace, directly or through others."""
+        segment = segments_of(namespace)[0]
         by_task = (self._steps[part] for part in segment.split(":") if part in self._steps)
         # The namespace of a subgraph that keeps its state has no task.
         by_name = (s for s in self._steps.values() if s.name == segment and s.status is StepStatus.RUNNING)
-        step = next(by_task, None) or next(by_name, None)
-        return step.id if step is not None else None
+        return next(by_task, None) or next(by_name, None)
 
 
 def _change(changeset: ChangeSet, step: StepRun, **values: Any) -> None:

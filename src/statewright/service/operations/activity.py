@@ -2,7 +2,7 @@
 
 Everything comes from the record of the run, which its worker writes in the transaction of each superstep, except for
 open waits: these are read for all runs of a page with one query. So a page of a list costs one query more, however many
-steps its runs have.
+steps its runs have. A second one counts the steps of short runs that have completed without a result to show.
 """
 
 from __future__ import annotations
@@ -12,34 +12,20 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from statewright.async_futures import aresolve
-from statewright.runs import Condition, Ledger, Order, Run, RunStatus, Wait
+from statewright.runs import ActivityKind, Condition, Json, Ledger, Order, Run, RunStatus, StepRun, Wait
 from statewright.runtime import RUN_ENDED
 from statewright.service.engine.waits import approval_of
 from statewright.text import shorten
 
-ActivityKind = Literal[
-    "queued",
-    "scheduled",
-    "working",
-    "retrying",
-    "question",
-    "approval",
-    "event",
-    "timer",
-    "child",
-    "waiting",
-    "paused",
-    "completed",
-    "failed",
-    "cancelled",
-]
 MAX_TEXT: Final = 200
 """Characters of a sentence."""
 _MAX_WAITS: Final = 500
 """Open waits that are read for the runs of a page. For runs beyond that, the sentence is general."""
+_MAX_COUNTED: Final = 200
+"""Events of a run whose steps are counted for a list. Those of longer runs are not, which would take time."""
 _PROMPTS: Final = ("prompt", "question", "message", "text", "title")
 """The fields of a question that may have its text, in the order in which they are looked for."""
 
@@ -74,11 +60,27 @@ async def describe_runs(ledger: Ledger, runs: Sequence[Run], now: datetime) -> d
         conditions = [Condition("run_id", "in", waiting)]
         for wait in await aresolve(ledger.find(Wait, conditions, order=Order("created_at"), limit=_MAX_WAITS)):
             waits[wait.run_id].append(wait)
-    return {run.id: describe_activity(run, waits[run.id], now) for run in runs}
+    counts = await _count_steps(ledger, runs)
+    return {run.id: describe_activity(run, waits[run.id], now, step_count=counts.get(run.id)) for run in runs}
 
 
-def describe_activity(run: Run, waits: Sequence[Wait] = (), now: datetime | None = None) -> Activity:
-    """Return what a run is doing, given its open waits, the oldest first, and the time."""
+async def _count_steps(ledger: Ledger, runs: Sequence[Run]) -> dict[str, int]:
+    """Return the number of steps of the short runs that have completed without a result to show, by run id."""
+    silent = [
+        run.id
+        for run in runs
+        if run.status is RunStatus.COMPLETED and run.last_event <= _MAX_COUNTED and not summarize(run.output)
+    ]
+    if not silent:
+        return {}
+    groups = await aresolve(ledger.groups(StepRun, ["run_id"], where=[Condition("run_id", "in", silent)]))
+    return {group.key[0]: group.size for group in groups}
+
+
+def describe_activity(
+    run: Run, waits: Sequence[Wait] = (), now: datetime | None = None, *, step_count: int | None = None
+) -> Activity:
+    """Return what a run is doing, given its open waits, the oldest first, the time, and the number of its steps."""
     progress: Mapping[str, Any] = run.progress or {}
     match run.status:
         case RunStatus.PENDING:
@@ -94,7 +96,7 @@ def describe_activity(run: Run, waits: Sequence[Wait] = (), now: datetime | None
             text = _cut(_message(run.error) or default)
             return Activity(kind="paused", text=text, step=run.current_step, at=run.due_at)
         case RunStatus.COMPLETED:
-            return Activity(kind="completed", text="Completed")
+            return _describe_completed(run, step_count)
         case RunStatus.FAILED:
             return _describe_failed(run, progress)
         case RunStatus.CANCELLED:
@@ -119,6 +121,12 @@ def _describe_running(run: Run, progress: Mapping[str, Any]) -> Activity:
         )
     text = f"{done} / {total} {step}" if total is not None else step or "Starts"
     return Activity(kind="working", text=_cut(text), step=step, done=done, total=total)
+
+
+def _describe_completed(run: Run, step_count: int | None) -> Activity:
+    plural = "" if step_count == 1 else "s"
+    default = f"Completed in {step_count} step{plural}" if step_count is not None else "Completed"
+    return Activity(kind="completed", text=_cut(summarize(run.output)) or default)
 
 
 def _describe_failed(run: Run, progress: Mapping[str, Any]) -> Activity:
@@ -178,3 +186,55 @@ def _message(error: Any) -> str:
 
 def _cut(text: str) -> str:
     return shorten(" ".join(text.split()), MAX_TEXT)
+
+
+# -- results
+
+_RESULTS: Final = ("summary", "answer", "result", "output", "report", "text", "message", "title")
+"""The fields of an output that may have its gist, in the order in which they are looked for."""
+_SHOWN_FIELDS: Final = 3
+
+
+def summarize(output: Json) -> str:
+    """Return the gist of the output of a run in a line; an empty text if there is none.
+
+    It is a field that usually has the result, or else the last message, or else the first fields. Large values are not
+    converted to text, because lists have many runs.
+    """
+    if not isinstance(output, Mapping):
+        return _brief(output)
+    fields = cast("Mapping[str, Any]", output)
+    texts = (fields.get(name) for name in _RESULTS)
+    result = next((text for text in texts if isinstance(text, str) and text.strip()), None)
+    return result or _last_message(fields.get("messages")) or _first_fields(fields)
+
+
+def _last_message(messages: Any) -> str:
+    if not isinstance(messages, Sequence) or isinstance(messages, str) or not messages:
+        return ""
+    last = cast("Sequence[Any]", messages)[-1]
+    content = cast("Mapping[str, Any]", last).get("content") if isinstance(last, Mapping) else None
+    return content if isinstance(content, str) else ""
+
+
+def _first_fields(fields: Mapping[str, Any]) -> str:
+    parts = ((name, _brief(value)) for name, value in fields.items())
+    shown = [f"{name}: {text}" for name, text in parts if text]
+    return ", ".join(shown[:_SHOWN_FIELDS]) + (", ..." if len(shown) > _SHOWN_FIELDS else "")
+
+
+def _brief(value: Any) -> str:
+    """Return a value as a short text; an empty text for nothing."""
+    if value in (None, "", [], {}):
+        return ""
+    match value:
+        case str():
+            return shorten(value, MAX_TEXT)
+        case bool() | int() | float():
+            return json.dumps(value)
+        case list():
+            count = len(cast("list[Any]", value))
+            return f"{count} item{'' if count == 1 else 's'}"
+        case _:
+            count = len(cast("Mapping[str, Any]", value))
+            return f"{count} field{'' if count == 1 else 's'}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, cast
 
 from statewright.async_futures import adrive, aresolve
-from statewright.checkpoint import Checkpointer
+from statewright.checkpoint import Checkpointer, SavedCheckpoint, read_outlines
 from statewright.clock import iso
 from statewright.data.jsonable import as_json
 from statewright.data.mappings import without_none
@@ -22,14 +22,14 @@ from statewright.errors import (
     StatewrightError,
     StorageError,
 )
-from statewright.graph import END, START
+from statewright.ids import CheckpointId
 from statewright.runs import ApiKey, Condition, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
 from statewright.runtime.concurrency.thread_calls import call_in_thread
 from statewright.service.access.approval_permission import check_thread_change
 from statewright.service.context.records import NEWEST_FIRST, find_first
 from statewright.service.context.service_context import Operations
-from statewright.service.operations.input_check import refuse_unknown_keys
+from statewright.service.operations.state_edit import prepare_edit, refusal_of
 from statewright.service.operations.thread_edits import ACTIVE, EditRecorder, ResumableRun, guard_no_run_since
 from statewright.stale_reads import for_history
 
@@ -105,6 +105,23 @@ class Threads(Operations):
 
         return [_describe(snapshot_of(app.program, checkpoint)) for checkpoint in checkpoints]
 
+    async def checkpoints(
+        self, workspace_id: str, thread_id: str, *, branch: str | None = None, before: str | None = None, limit: int
+    ) -> Sequence[SavedCheckpoint]:
+        """Return the checkpoints of a thread without their values, of all branches or of one, the newest first.
+
+        With `before`, return those that come after this checkpoint in this order. They are read without the graph, so
+        it need not be served any more. Raises NotFound.
+        """
+        on_thread = where(workspace_id=workspace_id, thread_id=thread_id)
+        if await find_first(self.context.ledger, Run, on_thread) is None:
+            raise _no_thread(thread_id)
+        saver, last = for_history(self.context.saver_of(workspace_id)), CheckpointId(before) if before else None
+        try:
+            return await aresolve(read_outlines(saver, thread_id, branch=branch, before=last, limit=limit))
+        except CheckpointNotFound as error:
+            raise NotFound(str(error)) from error
+
     async def diff(self, workspace_id: str, thread_id: str, before: str, after: str) -> dict[str, Any]:
         """Return the fields that differ between two checkpoints, with both values."""
         app = await self._app(workspace_id, thread_id)
@@ -141,12 +158,14 @@ class Threads(Operations):
         thread_id: str,
         values: Any,
         *,
+        overwrite: Collection[str] = (),
         as_node: str | None = None,
         checkpoint_id: str | None = None,
         key: ApiKey | None = None,
     ) -> dict[str, Any]:
         """Change the state as if a node had returned the values. Return the new state of the thread.
 
+        Values of fields in `overwrite` replace the old ones, instead of being passed to the reducers of the fields.
         A run that waits for a task is resumed if the change completes the task. `key` is the API key of the caller;
         None if callers need no key. Raises the errors of `fork`.
         """
@@ -154,8 +173,13 @@ class Threads(Operations):
         config = {"configurable": without_none(ids)}
 
         def update(app: CompiledGraph) -> dict[str, Any]:
-            _check_keys(app, values, as_node)
-            return app.update_state(config, values, as_node)
+            update = prepare_edit(app, values, overwrite, as_node)
+            try:
+                return app.update_state(config, update, as_node)
+            except (CheckpointNotFound, StorageError, ServiceError):
+                raise
+            except Exception as error:  # of the graph, or raised by a reducer
+                raise refusal_of(error, values, f"Graph {app.name!r}") from error
 
         return await self._edit(workspace_id, thread_id, key, update)
 
@@ -198,7 +222,7 @@ class Threads(Operations):
         conditions = where(workspace_id=workspace_id, thread_id=thread_id)
         runs = await aresolve(self.context.ledger.find(Run, conditions, order=NEWEST_FIRST, limit=100))
         if not runs:
-            raise NotFound(f"Thread {thread_id!r} does not exist.")
+            raise _no_thread(thread_id)
         return list(runs)
 
     async def _app(self, workspace_id: str, thread_id: str) -> CompiledGraph:
@@ -239,11 +263,8 @@ class Threads(Operations):
             raise InvalidRequest(f"The graph has rejected the values: {type(error).__name__}: {error}") from error
 
 
-def _check_keys(app: CompiledGraph, values: Any, as_node: str | None) -> None:
-    """Raise InvalidRequest if an update has an unknown key, which Python would drop with a warning."""
-    updates = app.program.start.updates if as_node == START else app.program.updates
-    node = as_node if as_node != END else None
-    refuse_unknown_keys(updates.unknown_key_problems(values, node), f"Graph {app.name!r}", "values")
+def _no_thread(thread_id: str) -> NotFound:
+    return NotFound(f"Thread {thread_id!r} does not exist.")
 
 
 def _fields(values: Any) -> Mapping[str, Any]:

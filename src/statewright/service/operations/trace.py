@@ -1,83 +1,65 @@
-"""The trace of a run: its steps with their attempts, waits and calls, as a waterfall shows them.
+"""The trace of a run: its steps with their attempts, waits, calls and inner steps, as a waterfall shows them.
 
 The record of a step has only its newest attempt. The earlier ones, and when something was asked and answered, are in
-the log of the run, so a trace reads both once. A page of steps is returned with everything that happened in them.
+the log of the run. The logs are not indexed by step, so reading them whole for each page of steps would take a time
+that grows with the square of their length. A page therefore reads only the part of the logs that concerns its steps:
+
+- Its end is found while reading: once each of the steps has ended in what was read, nothing about them can follow.
+- Its beginning is known from the page before. Supersteps begin in their order, so whatever concerns a later superstep
+  comes after the beginning of one that an earlier page has shown completely. A fork repeats supersteps, but later in
+  the log, so this is true even then. The cursor of the next page contains this position.
+
+The steps of one superstep begin and end in any order, so pages of one wide fan-out read the part of that fan-out each.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final, NamedTuple, Self
 
 from statewright.async_futures import aresolve
-from statewright.runs import Condition, Json, ModelCall, Order, Run, RunEvent, StepRun, StepStatus, where
-from statewright.service.context.records import Page
+from statewright.checkpoint import Checkpointer
+from statewright.errors import InvalidRequest
+from statewright.runs import Condition, ModelCall, Order, Run, RunEvent, StepRun, StepStatus, any_of, where
 from statewright.service.context.service_context import Operations
+from statewright.service.operations.inner_steps import InnerSteps
+from statewright.service.operations.trace_model import TracedStep
+from statewright.service.operations.traced_steps import trace_steps
+from statewright.stale_reads import for_history
 
+MAX_STEPS: Final = 1_000
+"""Steps of a page."""
 MAX_EVENTS: Final = 20_000
-"""Events that a trace reads. What happened later in a longer run is left out, and `is_complete` is False."""
+"""Events that a page reads. What happened later to its steps is left out, and `is_complete` is False."""
 MAX_CALLS: Final = 5_000
-"""Calls of models that a trace reads."""
-_BATCH: Final = 1_000
+"""Calls of models that a page reads."""
+_BATCH: Final = 500
+"""Events that are read at a time."""
 
 
-@dataclass(slots=True)
-class Attempt:
-    """One attempt at a step."""
+class Cursor(NamedTuple):
+    """Where a page of steps begins, and the part of the logs that concerns it."""
 
-    number: int
-    started_at: datetime | None
-    ended_at: datetime | None = None
-    error: Json = None
-    retry_at: datetime | None = None
-    """When the next attempt began or begins, after a back-off."""
+    superstep: int
+    step_id: str
+    """The last step of the page before, and its superstep."""
+    after: int
+    """Events up to this number do not concern the steps of the page."""
+    log_after: int
+    """The entries up to this number in the log of the thread do not concern the steps of the page."""
 
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the cursor in a text. Raises InvalidRequest."""
+        superstep, step_id, *numbers = text.split(".") if text.count(".") == len(cls._fields) - 1 else ["", ""]
+        if not all(part.isascii() and part.isdigit() and len(part) <= 15 for part in (superstep, *numbers)):
+            raise InvalidRequest(f"The cursor {text[:80]!r} is not valid. Pass `nextCursor` of the page before.")
+        return cls(int(superstep), step_id, *map(int, numbers))
 
-@dataclass(slots=True)
-class PastWait:
-    """A wait of a step: for an answer, a time or an event."""
-
-    id: str
-    kind: str
-    signal_type: str | None
-    started_at: datetime
-    ended_at: datetime | None = None
-    ended_by: str | None = None
-    """`signal`, `timer` or `end`, if the run has ended; None while the wait is open."""
-    by_key: str | None = None
-    """The id of the API key with which it was answered."""
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call of a model or a tool within a step."""
-
-    kind: str
-    """`model` or `tool`."""
-    name: str
-    agent: str | None
-    at: datetime
-    """When its end was saved."""
-    seconds: float | None
-    """The duration, if it was measured."""
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost: float | None = None
-    """In US dollars."""
-    error: str | None = None
-
-
-@dataclass(slots=True)
-class TracedStep:
-    """A step with everything that happened in it."""
-
-    step: StepRun
-    attempts: list[Attempt] = field(default_factory=list[Attempt])
-    waits: list[PastWait] = field(default_factory=list[PastWait])
-    calls: list[Call] = field(default_factory=list[Call])
+    def __str__(self) -> str:
+        return ".".join(map(str, self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,153 +70,140 @@ class Queued:
     ended_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """A page of the steps of a run, and what concerns the whole run."""
 
     run: Run
-    steps: Page[StepRun]
-    traced: Sequence[TracedStep]
+    steps: Sequence[TracedStep]
+    total_steps: int
     queued: Sequence[Queued]
+    """The times in the queue. Only the first page has them; if the run was retried, it reads the whole log for them."""
     last_event: int
     """The number of the last event that was read: the stream of the run continues after it."""
     is_complete: bool
-    """False if the run has more events or calls than a trace reads."""
+    """False if the steps have more events or calls than a trace reads."""
+    next_cursor: str | None
+    """The cursor of the next page; None for the last one."""
+
+
+class _StepPage(NamedTuple):
+    """The records of the steps of a page."""
+
+    steps: Sequence[StepRun]
+    total: int
+    has_next: bool
+    whole_superstep: int | None
+    """The last superstep whose steps are all on this page."""
+
+
+@dataclass(slots=True)
+class _ReadEvents:
+    """The events that a page has read."""
+
+    events: list[RunEvent] = field(default_factory=list[RunEvent])
+    is_complete: bool = True
 
 
 class TraceOperations(Operations):
     """Reads traces."""
 
-    async def trace(self, workspace_id: str, run_id: str, *, page: int = 1, page_size: int = 100) -> Trace:
-        """Return a page of the steps of a run, in order, with their attempts, waits and calls. Raises NotFound."""
+    async def trace(self, workspace_id: str, run_id: str, *, cursor: str | None = None, limit: int = 100) -> Trace:
+        """Return steps of a run, in order, with their attempts, waits, calls and inner steps.
+
+        `cursor` is that of the page before, and `limit` the number of steps, at most MAX_STEPS. Raises NotFound, and
+        InvalidRequest.
+        """
+        start = Cursor.parse(cursor) if cursor is not None else None
+        if not 1 <= limit <= MAX_STEPS:
+            raise InvalidRequest(f"limit is {limit}, but a page has 1 to {MAX_STEPS} steps.")
         run = await self.run(workspace_id, run_id)
+        page = await self._read_steps(run, start, limit)
+        read = await self._read_events(run, page.steps, start)
+        shown = [*where(run_id=run.id), Condition("step_id", "in", [step.id for step in page.steps])]
         ledger = self.context.records.ledger_of(run)
-        of_run = where(run_id=run.id)
-        is_old = ledger is not self.context.ledger
-        order = Order("superstep")
-        steps = await self.context.records.page(
-            StepRun, of_run, page=page, page_size=page_size, order=order, stale_ok=is_old
-        )
-        items = sorted(steps.items, key=lambda step: (step.superstep, step.position, step.started_at is None))
-        events = await self._read_events(run)
-        shown = [*of_run, Condition("step_id", "in", [step.id for step in items])]
         calls = await aresolve(ledger.find(ModelCall, shown, order=Order("created_at"), limit=MAX_CALLS))
-        last = events[-1].seq if events else 0
+        inner = InnerSteps(page.steps, redact=self.context.redact)
+        if _may_have_inner_steps(page.steps, read.events):
+            await inner.read(self._saver_of(run), run, after=start.log_after if start is not None else 0)
+        steps = trace_steps(run, page.steps, read.events, calls, inner)
         return Trace(
-            run,
-            steps,
-            trace_steps(run, items, events, calls),
-            queue_times(run, events),
-            last,
-            is_complete=last >= run.last_event and len(calls) < MAX_CALLS,
+            run=run,
+            steps=steps,
+            total_steps=page.total,
+            queued=queue_times(run, read.events) if start is None else (),
+            last_event=read.events[-1].seq if read.events else start.after if start is not None else 0,
+            is_complete=read.is_complete and len(calls) < MAX_CALLS and inner.is_complete,
+            next_cursor=str(_next_cursor(page, read.events, inner, start)) if page.has_next else None,
         )
 
-    async def _read_events(self, run: Run) -> list[RunEvent]:
-        ledger, events = self.context.records.ledger_of(run), list[RunEvent]()
-        while len(events) < min(MAX_EVENTS, run.last_event):
-            after = events[-1].seq if events else 0
-            batch = await aresolve(ledger.events(run.id, after=after, limit=_BATCH))
-            events += batch
-            if len(batch) < _BATCH:
+    def _saver_of(self, run: Run) -> Checkpointer:
+        """Return the saver for the log of a run, which may be a little old on the same condition as its records."""
+        saver = self.context.saver_of(run.workspace_id)
+        return saver if self.context.records.ledger_of(run) is self.context.ledger else for_history(saver)
+
+    async def _read_steps(self, run: Run, start: Cursor | None, limit: int) -> _StepPage:
+        """Return the page of steps after a cursor. Steps of the same superstep are in the order of their ids."""
+        of_run, ledger = where(run_id=run.id), self.context.records.ledger_of(run)
+        following = list(of_run)
+        if start is not None:
+            same_superstep = [*where(superstep=start.superstep), Condition("id", ">", start.step_id)]
+            following.append(any_of([Condition("superstep", ">", start.superstep)], same_superstep))
+        found = await aresolve(ledger.find(StepRun, following, order=Order("superstep"), limit=limit + 1))
+        total = await aresolve(ledger.count(StepRun, of_run))
+        steps, next_steps = found[:limit], found[limit:]
+        cut = {step.superstep for step in next_steps} | ({start.superstep} if start is not None else set[int]())
+        whole = max({step.superstep for step in steps} - cut, default=None)
+        steps = sorted(steps, key=lambda step: (step.superstep, step.position, step.started_at is None))
+        return _StepPage(steps, total, bool(next_steps), whole)
+
+    async def _read_events(self, run: Run, steps: Sequence[StepRun], start: Cursor | None) -> _ReadEvents:
+        """Return the events of a run, from the first that may concern the steps until all of them have ended."""
+        ledger, result = self.context.records.ledger_of(run), _ReadEvents()
+        after = start.after if start is not None else 0
+        unsettled = {step.id: step.completed_at for step in steps}
+        reads_all = start is None and bool(run.settings.get("retries"))
+        while (unsettled or reads_all or not result.events) and after < run.last_event:
+            if len(result.events) >= MAX_EVENTS:
+                result.is_complete = False
                 break
-        return events
+            batch = await aresolve(ledger.events(run.id, after=after, limit=_BATCH))
+            result.events += batch
+            if not batch:
+                break
+            after = batch[-1].seq
+            for event in batch:
+                ended_at = unsettled.get(event.step_id) if event.step_id is not None else None
+                if ended_at is not None and event.type in _ENDS and event.at >= ended_at:
+                    del unsettled[event.step_id or ""]
+        return result
 
 
-def trace_steps(
-    run: Run, steps: Iterable[StepRun], events: Iterable[RunEvent], model_calls: Iterable[ModelCall]
-) -> list[TracedStep]:
-    """Return steps with their attempts, waits and calls, given the events of the run."""
-    by_step: dict[str, list[RunEvent]] = defaultdict(list)
-    for event in events:
-        if event.step_id is not None:
-            by_step[event.step_id].append(event)
-    calls: dict[str, list[Call]] = defaultdict(list)
-    for call in model_calls:
-        calls[call.step_id or ""].append(_model_call(call))
-    ended_at = run.completed_at or run.failed_at or run.cancelled_at
-    return [_trace_step(step, by_step[step.id], calls[step.id], ended_at) for step in steps]
+_ENDS: Final = ("STEP_COMPLETED", "STEP_FAILED", "STEP_SKIPPED")
+"""The events that may be the last of a step. A step that a fork has repeated had ended before, so times count, too."""
 
 
-def _trace_step(
-    step: StepRun, events: Sequence[RunEvent], calls: list[Call], run_ended_at: datetime | None
-) -> TracedStep:
-    traced = TracedStep(step, calls=calls)
-    for event in events:
-        _apply(traced, event)
-    for wait in traced.waits:
-        if wait.ended_at is None and run_ended_at is not None:
-            wait.ended_at, wait.ended_by = run_ended_at, "end"
-    if not traced.attempts and step.started_at is not None:
-        traced.attempts.append(Attempt(step.attempt, step.started_at, step.completed_at, step.error))
-    if traced.attempts and step.status is StepStatus.CANCELLED and traced.attempts[-1].ended_at is None:
-        traced.attempts[-1].ended_at = step.completed_at
-    traced.calls.sort(key=lambda call: call.at)
-    return traced
-
-
-def _apply(traced: TracedStep, event: RunEvent) -> None:
-    payload, attempts = event.payload, traced.attempts
-    match event.type:
-        case "STEP_STARTED":
-            attempts.append(Attempt(1, event.at))
-        case "STEP_FAILED":
-            number = int(payload.get("attempt") or 1)
-            # A run that was retried on request begins with attempt 1 again, without another STEP_STARTED.
-            if not attempts or attempts[-1].ended_at is not None:
-                attempts.append(Attempt(number, attempts[-1].retry_at if attempts else traced.step.started_at))
-            attempts[-1].number, attempts[-1].ended_at, attempts[-1].error = number, event.at, payload.get("error")
-        case "STEP_RETRY_SCHEDULED":
-            at = datetime.fromisoformat(str(payload["at"]))
-            if attempts:
-                attempts[-1].retry_at = at
-            attempts.append(Attempt(int(payload["attempt"]), at))
-        case "STEP_COMPLETED":
-            if attempts:
-                attempts[-1].ended_at = event.at
-        case "STEP_WAITING":
-            signal_type = payload.get("signalType")
-            traced.waits.append(PastWait(str(payload["waitId"]), str(payload["kind"]), signal_type, event.at))
-        case "SIGNAL_RECEIVED" | "TIMER_FIRED":
-            _end_wait(traced.waits, event)
-        case "TOOL_CALLED":
-            traced.calls.append(_tool_call(event))
-        case _:
-            pass
-
-
-def _end_wait(waits: Sequence[PastWait], event: RunEvent) -> None:
-    """Record that the oldest open wait for what has arrived has ended."""
-    signal_type = event.payload.get("signalType") or None
-    open_waits = [wait for wait in waits if wait.ended_at is None]
-    matching = [wait for wait in open_waits if event.type == "SIGNAL_RECEIVED" and wait.signal_type == signal_type]
-    for wait in (matching or open_waits)[:1]:
-        wait.ended_at = event.at
-        wait.ended_by = "timer" if event.type == "TIMER_FIRED" else "signal"
-        wait.by_key = event.payload.get("byKey")
-
-
-def _tool_call(event: RunEvent) -> Call:
-    data: Any = event.payload
-    return Call(
-        "tool", str(data.get("tool")), data.get("agent"), event.at, data.get("seconds"), error=data.get("error")
+def _may_have_inner_steps(steps: Sequence[StepRun], events: Sequence[RunEvent]) -> bool:
+    """Return whether the log of the thread has to be read: a step has not completed, or has had inner steps."""
+    completed = (StepStatus.COMPLETED, StepStatus.SKIPPED)
+    ids = {step.id for step in steps}
+    return any(step.status not in completed for step in steps) or any(
+        "hasInnerSteps" in event.payload for event in events if event.step_id in ids
     )
 
 
-def _model_call(call: ModelCall) -> Call:
-    details: Any = call.details or {}
-    return Call(
-        "model",
-        call.model,
-        details.get("agent"),
-        call.created_at,
-        details.get("seconds"),
-        call.input_tokens,
-        call.output_tokens,
-        call.cost,
-    )
+def _next_cursor(page: _StepPage, events: Sequence[RunEvent], inner: InnerSteps, start: Cursor | None) -> Cursor:
+    """Return the cursor of the page after this one."""
+    last = max(page.steps, key=lambda step: (step.superstep, step.id))
+    after, log_after = (start.after, start.log_after) if start is not None else (0, 0)
+    if page.whole_superstep is not None:
+        ids = {step.id for step in page.steps if step.superstep == page.whole_superstep}
+        after = next((event.seq - 1 for event in events if event.step_id in ids), after)
+        log_after = max(log_after, inner.end_of(page.whole_superstep))
+    return Cursor(last.superstep, last.id, after, log_after)
 
 
-def queue_times(run: Run, events: Iterable[RunEvent]) -> list[Queued]:
+def queue_times(run: Run, events: Sequence[RunEvent]) -> list[Queued]:
     """Return the times for which a run was due without being advanced: before its start, and after it was retried."""
     times: list[Queued] = []
     due_at: datetime | None = run.created_at

@@ -207,6 +207,39 @@ class HistoryReader(LineReader):
                 serde=self._serde,
             )
 
+    def outlines(self, row_ids: Sequence[int], branch_key: BranchKey) -> list[SavedCheckpoint]:
+        """Return checkpoints without their values and without the results of tasks, in the order of the row ids.
+
+        The number of queries depends on the number of lines and segments, not on that of checkpoints.
+        """
+        ordered = sorted(row_ids)
+        controls = self.controls(ordered)
+        jumps: dict[int, int | None] = {}
+        for first, last in _consecutive_ranges(ordered):
+            jumps.update(self._connection.execute(self._sql["jumps_between"], (first, last)).fetchall())
+        parents = {
+            row_id: jumps[row_id] if row_id in jumps else row_id - 1 if self.ids.number(row_id) else None
+            for row_id in ordered
+        }
+        others = {parent for parent in parents.values() if parent is not None and parent not in controls}
+        controls.update(self.controls(sorted(others)))
+
+        def outline(row_id: int) -> SavedCheckpoint:
+            key, run_id, control = controls[row_id]
+            parent = parents[row_id]
+            return restore_saved_checkpoint(
+                control,
+                key,
+                branch_key=branch_key,
+                parent_id=_id_of(controls[parent]) if parent is not None else None,
+                run_id=run_id,
+                values={},
+                entries=(),
+                serde=self._serde,
+            )
+
+        return [outline(row_id) for row_id in row_ids]
+
     def _state_before(self, row_id: int, child: State, changes_since: Sequence[Changes]) -> Values:
         """Return the state of a checkpoint, given the state of a descendant and all changes in between.
 

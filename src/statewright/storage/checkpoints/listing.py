@@ -39,13 +39,43 @@ class HistoryLister:
     ) -> list[SavedCheckpoint]:
         """Return a page of a history. The arguments are those of `Checkpointer.history`."""
         branch_key = BranchKey(thread_id, namespace, branch or "main")
+        page = self._page(reader, branch_key, branch, before, limit)
+        return self._checkpoints(reader, page, branch_key, before, is_page=limit is not None)
+
+    def load_outlines(
+        self,
+        reader: HistoryReader,
+        thread_id: str,
+        namespace: str,
+        branch: str | None,
+        before: CheckpointId | None,
+        limit: int | None,
+    ) -> list[SavedCheckpoint]:
+        """Return a page of a history like `load_page`, but of checkpoints without values and results of tasks."""
+        branch_key = BranchKey(thread_id, namespace, branch or "main")
+        row_ids = list(self._page(reader, branch_key, branch, before, limit))
+        branches = dict(reader.lines_of(self._workspace, thread_id, namespace))
+        outlines = reader.outlines(row_ids, branch_key)
+        return [
+            _with_branch(outline, branches[reader.ids.line(row_id)])
+            for outline, row_id in zip(outlines, row_ids, strict=True)
+        ]
+
+    def _page(
+        self,
+        reader: HistoryReader,
+        branch_key: BranchKey,
+        branch: str | None,
+        before: CheckpointId | None,
+        limit: int | None,
+    ) -> Iterator[int]:
+        """Return the row ids of a page of a history, newest first."""
         if branch is not None:
             row_ids = self._ancestry(reader, branch_key, before)
         else:
             row_ids = iter(self._all_branches(reader, branch_key))
             row_ids = row_ids if before is None else self._skip_to(reader, row_ids, before, branch_key)
-        page = islice(row_ids, cut_page(limit).stop)
-        return self._checkpoints(reader, page, branch_key, before, is_page=limit is not None)
+        return islice(row_ids, cut_page(limit).stop)
 
     def _skip_to(
         self, reader: HistoryReader, row_ids: Iterator[int], before: CheckpointId, branch_key: BranchKey

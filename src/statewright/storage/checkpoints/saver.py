@@ -274,6 +274,22 @@ class DatabaseSaver(Backend[D]):
 
         return self._read(read, thread_id)
 
+    def outlines(
+        self,
+        thread_id: str,
+        *,
+        namespace: str = "",
+        branch: str | None = None,
+        before: CheckpointId | None = None,
+        limit: int | None = None,
+    ) -> MaybeFuture[Sequence[SavedCheckpoint]]:
+        """Return a history like `history`, but of checkpoints without values and results of tasks, which costs less."""
+
+        def read(connection: Connection) -> Sequence[SavedCheckpoint]:
+            return self._lister.load_outlines(self._reader(connection), thread_id, namespace, branch, before, limit)
+
+        return self._read(read, thread_id)
+
     def threads(self, *, prefix: str = "", limit: int | None = None) -> MaybeFuture[Sequence[ThreadEntry]]:
         size = UNLIMITED if limit is None else cut_page(limit).stop
         parameters = {"workspace": self.workspace, "prefix": prefix, "limit": size}

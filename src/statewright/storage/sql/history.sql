@@ -109,6 +109,10 @@ ORDER BY place;
 SELECT parent FROM jumps
 WHERE place = ?;
 
+-- jumps_between
+SELECT place, parent FROM jumps
+WHERE place BETWEEN ? AND ?;
+
 -- pending
 SELECT place, kind, key, body FROM pending
 WHERE place BETWEEN ? AND ?

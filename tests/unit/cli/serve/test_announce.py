@@ -31,7 +31,12 @@ def catalog() -> Catalog:
 def test_the_message_has_the_url_the_graphs_and_commands_that_start_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     announce("http://127.0.0.1:9", catalog(), Path("runs.db"), "none")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:3] == ["Statewright is listening on http://127.0.0.1:9", "Serving:", "  it's  Python  Does [it]"]
+    assert lines[:4] == [
+        "Statewright is listening on http://127.0.0.1:9",
+        "Page: http://127.0.0.1:9/ui/",
+        "Serving:",
+        "  it's  Python  Does [it]",
+    ]
     assert lines[-1] == "Runs are stored in runs.db"
     words = shlex.split(next(line for line in lines if "runs start" in line))
     assert words[:4] == ["statewright", "runs", "start", "it's"]
@@ -44,6 +49,8 @@ def test_the_message_has_the_url_the_graphs_and_commands_that_start_a_run(capsys
 def test_a_server_without_graphs_shows_how_to_add_one(capsys: pytest.CaptureFixture[str]) -> None:
     announce("http://127.0.0.1:9", Catalog(), Path("runs.db"), "none")
     assert "statewright definitions add FILE.json" in capsys.readouterr().out
+    announce("http://127.0.0.1:9", Catalog(), Path("runs.db"), "none", has_page=False)
+    assert "Page:" not in capsys.readouterr().out
     announce_reload(Catalog())
     assert capsys.readouterr().out == "Serving: no graphs\n"
 

@@ -88,7 +88,9 @@ def test_a_list_shows_the_progress_of_a_fan_out_and_the_attempts_of_a_step() -> 
             service_loop = api.service._thread  # the gate belongs to the loop that advances runs
             service_loop.submit(_set(gate)).result()
             (migration,) = await api.get("/workflow-runs?graph=migration")
-            assert (await api.get(f"/workflow-runs/{migration['id']}?wait=10"))["activity"]["text"] == "Completed"
+            assert (await api.get(f"/workflow-runs/{migration['id']}?wait=10"))["activity"][
+                "text"
+            ] == "Completed in 5 steps"
 
     async def _set(event: asyncio.Event) -> None:
         event.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
@@ -13,7 +14,7 @@ from statewright import Send, StateGraph
 from statewright.checkpoint import InMemorySaver
 from statewright.runs import Advance, Change, InMemoryLedger, Run, RunStatus, Wait
 from statewright.service import Catalog, Service, StartRun
-from statewright.service.operations.activity import MAX_TEXT, describe_activity, describe_runs
+from statewright.service.operations.activity import MAX_TEXT, describe_activity, describe_runs, summarize
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WORKSPACE = "ws_default"
@@ -47,12 +48,60 @@ def wait_for(kind: str, **values: Any) -> Wait:
         ),
         (RunStatus.CANCELLED, {"error": {"message": "by Jane"}}, "cancelled", "by Jane"),
         (RunStatus.COMPLETED, {}, "completed", "Completed"),
+        (RunStatus.COMPLETED, {"output": {"answer": "It is\nblue."}}, "completed", "It is blue."),
         (RunStatus.WAITING, {}, "waiting", "Waits"),
     ],
 )
 def test_each_status_has_a_sentence(status: RunStatus, values: dict[str, Any], kind: str, text: str) -> None:
     activity = describe_activity(run_with(status, **values), (), NOW)
     assert (activity.kind, activity.text) == (kind, text)
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        (None, ""),
+        ({}, ""),
+        ({"note": None, "items": [], "name": ""}, ""),
+        ("done", "done"),
+        (7, "7"),
+        (False, "false"),
+        ([1, 2], "2 items"),
+        ({"id": 3, "summary": "All paid", "answer": "x"}, "All paid"),
+        ({"result": {"a": 1}}, "result: 1 field"),
+        ({"answer": " ", "count": 2}, "answer:  , count: 2"),
+        ({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]}, "hello"),
+        ({"messages": [{"role": "assistant", "content": [{"type": "text"}]}]}, "messages: 1 item"),
+        ({"a": 1, "b": "two", "c": [3], "d": 4}, "a: 1, b: two, c: 1 item, ..."),
+    ],
+)
+def test_a_result_has_a_gist(output: Any, text: str) -> None:
+    assert summarize(output) == text
+
+
+def test_a_long_result_is_cut_without_being_converted() -> None:
+    activity = describe_activity(run_with(RunStatus.COMPLETED, output={"answer": "word " * 1000}))
+    assert len(activity.text) == MAX_TEXT
+    assert summarize({"rows": [[object()] * 1000] * 1000}) == "rows: 1000 items"
+
+
+def test_a_run_without_a_result_says_in_how_many_steps_it_has_completed() -> None:
+    graph = StateGraph(State)
+    for name, after in (("one", "__start__"), ("two", "one"), ("three", "two")):
+        graph.add_node(name, lambda state: {}).add_edge(after, name)
+
+    async def run() -> None:
+        catalog = Catalog()
+        catalog.serve("g", graph)
+        async with Service(catalog) as service:
+            started = (await service.start_and_wait(WORKSPACE, StartRun(graph="g", input={}), 30)).run
+            (activity,) = (await service.activities([started])).values()
+            assert activity.text == "Completed in 3 steps"
+            long = replace(started, last_event=100_000)
+            (activity,) = (await service.activities([long])).values()
+            assert activity.text == "Completed"
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize(
@@ -81,7 +130,7 @@ def test_what_a_person_can_answer_comes_first_and_long_texts_are_cut() -> None:
     assert "\n" not in activity.text
 
 
-def test_a_page_of_runs_costs_one_query() -> None:
+def test_a_page_of_runs_costs_at_most_two_queries() -> None:
     class CountingLedger(InMemoryLedger):
         queries = 0
 
@@ -89,10 +138,15 @@ def test_a_page_of_runs_costs_one_query() -> None:
             self.queries += 1
             return super().find(*args, **options)
 
+        def groups(self, *args: Any, **options: Any) -> Any:
+            before, groups = self.queries, super().groups(*args, **options)
+            self.queries = before + 1  # the one in memory calls `find` in turn
+            return groups
+
     ledger = CountingLedger()
     runs = [run_with(status, id=f"{status}{number}") for status in RunStatus for number in range(10)]
     assert len(asyncio.run(describe_runs(ledger, runs, NOW))) == len(runs)
-    assert ledger.queries == 1
+    assert ledger.queries == 2
 
 
 class State(TypedDict, total=False):

@@ -67,8 +67,9 @@ export class RunList {
 
   /** Read the visible pages again, and count what is new. */
   async refresh(window: Window): Promise<void> {
-    if (this.total.peek() === null) return void (await this.load(1));
-    await Promise.all(pagesOf(window, PAGE_SIZE).map((page) => this.load(page)));
+    const pages = pagesOf(window, PAGE_SIZE);
+    // An empty list has no visible page, but runs may have come to match since: it would stay empty for ever.
+    await Promise.all((pages.length ? pages : [1]).map((page) => this.load(page)));
     await this.countFresh();
   }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -13,8 +14,10 @@ from statewright.checkpoint import (
     Commit,
     Lease,
     LeaseRequest,
+    Pending,
     SavedCheckpoint,
     Task,
+    read_outlines,
 )
 from statewright.events import Log
 from statewright.futures import resolve
@@ -95,5 +98,15 @@ def get_lease(saver: Checkpointer) -> Lease:
 
 
 def history_ids(saver: Checkpointer, **options: Any) -> list[CheckpointId]:
-    """Return the ids of the checkpoints of the thread, newest first."""
-    return [saved.id for saved in resolve(saver.history("thread", **options))]
+    """Return the ids of the checkpoints of the thread, newest first, after checking that outlines agree with them."""
+    history = resolve(saver.history("thread", **options))
+    outlines = resolve(read_outlines(saver, "thread", **options))
+    assert list(map(_without_values, outlines)) == list(map(_without_values, history))
+    return [saved.id for saved in history]
+
+
+def _without_values(saved: SavedCheckpoint) -> SavedCheckpoint:
+    """Return a checkpoint as outlines have it: without values, reported updates and results of tasks."""
+    checkpoint = saved.checkpoint
+    control = (checkpoint.frontier, checkpoint.deferred, checkpoint.joins)
+    return replace(saved, checkpoint=Checkpoint(checkpoint.id, checkpoint.step, {}, *control), pending=Pending())

@@ -183,6 +183,24 @@ def test_each_stretch_of_history_is_read_as_it_was_written(scribe: Any, limit: A
             assert part == [scribe.written[checkpoint_id] for checkpoint_id in newest_first[first:end]]
 
 
+@pytest.mark.parametrize("compacted", range(4))
+def test_outlines_are_read_without_the_values(scribe: Any, limit: Any, compacted: int) -> None:
+    limit(LONGEST=3)
+    ids = add_growing(scribe, 9)
+    ids += [scribe.add({"n": "fork"}, line=FORK, after=ids[2]), *scribe.count(2, FORK)]
+    for _ in range(compacted):
+        scribe.compact()
+        scribe.compact(FORK)
+    for table, column in (("records", "changes"), ("segments", "changes"), ("segments", "base"), ("grown", "body")):
+        scribe.change(f"UPDATE {table} SET {column} = x'c1' WHERE {column} IS NOT NULL")
+    row_ids = [scribe.row_id(checkpoint_id) for checkpoint_id in ids[::-1]]
+    outlines = scribe.read(lambda reader: reader.outlines(row_ids, LINE))
+    written = [scribe.written[checkpoint_id] for checkpoint_id in ids[::-1]]
+    facts = [(saved.id, saved.parent_id, saved.run_id, saved.created_at, saved.metadata) for saved in written]
+    assert [(each.id, each.parent_id, each.run_id, each.created_at, each.metadata) for each in outlines] == facts
+    assert [each.checkpoint.values for each in outlines] == [{}] * 12
+
+
 def test_reading_no_row_ids_returns_no_checkpoints(scribe: Any) -> None:
     assert scribe.read(lambda reader: reader.checkpoints([], LINE)) == []
 
