@@ -12,6 +12,7 @@ import { EventsTab, LatestEvents } from "./EventsTab";
 import { GraphPane } from "./graph/GraphPane";
 import { Header } from "./Header";
 import { Inspector } from "./inspector/Inspector";
+import { Separator } from "./inspector/Separator";
 import { LogLines } from "./inspector/LogLines";
 import { ValueView } from "./inspector/ValueView";
 import { mainVisit, readPauses } from "./model";
@@ -71,6 +72,7 @@ export function RunView() {
           <Waterfall scene={scene} chosenKey={visit?.key ?? null} onChoose={chooseStep} onPane={choosePane}>
             <LatestEvents events={events} namesById={names} onAll={() => choose({ view: "events" })} />
           </Waterfall>
+          <Separator />
           <Inspector store={store} scene={scene} visit={visit} onChoose={chooseStep} isWide={isWide.value} onWiden={() => (isWide.value = !isWide.value)} />
         </div>
       )}

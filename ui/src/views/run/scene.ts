@@ -1,8 +1,10 @@
 /* What the panes of a run show in common: the visits by the node that is drawn, their costs, and what was chosen. */
 
-import type { Diagram, DrawnEdge, DrawnNode, GraphDescription, ModelCall, Run, RunEvent, Trace, Wait } from "../../api/types";
+import type { Diagram, DrawnEdge, GraphDescription, ModelCall, Run, RunEvent, Trace, Wait } from "../../api/types";
 import { findBackEdges } from "./graph/order";
-import { type NodeView, viewNode } from "./graph/nodes";
+import { type FoldedDrawing, unfoldEdge } from "./graph/folds";
+import { timesTaken } from "./graph/edges";
+import { type NodeView, viewChain, viewNode } from "./graph/nodes";
 import { innerOf } from "./graph/subgraphs";
 import { now } from "../../state/clock";
 import { drawnIds, type Pause, type Visit } from "./model";
@@ -10,6 +12,7 @@ import { drawnIds, type Pause, type Visit } from "./model";
 export class RunScene {
   readonly byNode: Map<string, Visit[]>;
   private readonly back: Set<string>;
+  private readonly labels: Map<string, string>;
   private readonly costs = new Map<string, number>();
 
   constructor(
@@ -25,6 +28,7 @@ export class RunScene {
   ) {
     const nodes = graph?.nodes ?? [];
     const edges = graph?.edges ?? [];
+    this.labels = new Map(nodes.map((node) => [node.id, node.label]));
     this.byNode = drawnIds(nodes, visits, (visit) => this.agentOf(visit));
     const back = findBackEdges(nodes.map((node) => node.id), edges);
     this.back = new Set(edges.filter((_, index) => back.has(index)).map(keyOf));
@@ -50,8 +54,13 @@ export class RunScene {
     return this.run.status === "completed";
   }
 
-  isBack(edge: DrawnEdge): boolean {
-    return this.back.has(keyOf(edge));
+  isBack(edge: DrawnEdge, drawing: FoldedDrawing): boolean {
+    return this.back.has(keyOf(unfoldEdge(edge, drawing.chains)));
+  }
+
+  /** How often an edge of a drawing was taken. */
+  taken(edge: DrawnEdge, drawing: FoldedDrawing): { times: number; isLive: boolean } {
+    return timesTaken(unfoldEdge(edge, drawing.chains), this.byNode, this.hasBegun, this.hasEnded);
   }
 
   joinTaken(target: string): { times: number; isLive: boolean } {
@@ -63,9 +72,11 @@ export class RunScene {
     return this.costs.get(visit.key) ?? 0;
   }
 
-  nodes(nodes: DrawnNode[], edges: DrawnEdge[]): NodeView[] {
-    return nodes.map((node) =>
-      viewNode(node, {
+  nodes({ nodes, edges, chains }: FoldedDrawing): NodeView[] {
+    return nodes.map((node) => {
+      const members = chains.get(node.id);
+      if (members) return viewChain(node, members.map((id) => ({ name: this.labels.get(id) ?? id, visits: this.byNode.get(id) ?? [] })));
+      return viewNode(node, {
         visits: this.byNode.get(node.id) ?? [],
         waits: this.waits,
         cost: (visit) => this.costOf(visit),
@@ -73,8 +84,8 @@ export class RunScene {
         now: this.now,
         canOpen: Boolean(this.diagram && innerOf(this.diagram, node.id)),
         isInner: node.id.includes("/"),
-      }),
-    );
+      });
+    });
   }
 
   /** Return the visit in which a model was called: calls within a subgraph are told by their time. */

@@ -22,6 +22,8 @@ export interface NodeView {
   isOpenable: boolean;
   /** A node of a subgraph that is open: the run does not record its steps, so it has no status. */
   isInner: boolean;
+  /** It stands for a chain of steps. */
+  isChain: boolean;
   width: number;
   height: number;
 }
@@ -29,6 +31,38 @@ export interface NodeView {
 const words = texts.run.graph;
 const HEAT_COLUMNS = 38;
 const NAME_WIDTH = 7.2;
+
+/** A chain that is folded: its status is that of the step in it that asks most for a look, which the second line names. */
+export function viewChain(node: DrawnNode, members: { name: string; visits: Visit[] }[]): NodeView {
+  const lasts = members.map(({ name, visits }) => ({ name, visit: visits[visits.length - 1] ?? null }));
+  const begun = lasts.filter(({ visit }) => visit !== null);
+  const done = begun.filter(({ visit }) => visit?.status === "completed" || visit?.status === "skipped").length;
+  const first = MOST_PRESSING.map((status) => begun.find(({ visit }) => visit?.status === status)).find(Boolean) ?? begun[begun.length - 1];
+  const isDone = done === members.length;
+  const isQuiet = !first?.visit || first.visit.status === "completed" || first.visit.status === "skipped";
+  const visits = members.flatMap((member) => member.visits);
+  const view: NodeView = {
+    id: node.id,
+    kind: node.kind,
+    name: node.label,
+    status: isDone ? "completed" : isQuiet ? "pending" : (first?.visit?.status ?? "pending"),
+    meta: isDone ? words.folded(done) : begun.length ? words.part(done, members.length) : words.noStep,
+    hot: isQuiet ? "" : (first?.name ?? ""),
+    badge: "",
+    visits,
+    visit: first?.visit ?? null,
+    heat: [],
+    isOpenable: true,
+    isInner: false,
+    isChain: true,
+    width: 136,
+    height: isQuiet ? 44 : 60,
+  };
+  return fit(view, 33 + 30);
+}
+
+/** What a person looks at first, of several steps. */
+const MOST_PRESSING: Status[] = ["failed", "waiting", "retrying", "running", "timer", "paused", "cancelled"];
 
 interface Context {
   visits: Visit[];
@@ -55,6 +89,7 @@ export function viewNode(node: DrawnNode, { visits, waits, cost, joins, now, can
     heat: [],
     isOpenable: node.kind === "subgraph" && canOpen,
     isInner,
+    isChain: false,
     width: 136,
     height: 44,
   };

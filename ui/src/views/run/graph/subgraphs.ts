@@ -1,11 +1,12 @@
 /* Subgraphs that are open in place: their nodes stand in the drawing instead of their box. */
 
+import type { Group } from "./layout";
 import type { Diagram, DrawnEdge, DrawnNode, GraphDescription } from "../../../api/types";
 
 export interface OpenDrawing {
   nodes: DrawnNode[];
   edges: DrawnEdge[];
-  frames: { id: string; name: string; members: string[] }[];
+  frames: Group[];
 }
 
 export function openInPlace(graph: GraphDescription, diagram: Diagram | null, opened: string[]): OpenDrawing {

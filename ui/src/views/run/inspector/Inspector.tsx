@@ -63,14 +63,14 @@ export function Inspector({ store, scene, visit, onChoose, isWide, onWiden }: In
   });
   if (!visit) {
     return (
-      <section class="pane inspect" aria-label={words.title}>
+      <section class="pane inspect" id="inspector" aria-label={words.title}>
         <Empty title={words.none} />
       </section>
     );
   }
   const at = scene.visits.findIndex((each) => each.key === visit.key);
   return (
-    <section class="pane inspect" aria-label={words.title}>
+    <section class="pane inspect" id="inspector" aria-label={words.title}>
       <div class="who">
         <div class="row">
           <Glyph status={visit.status} />
