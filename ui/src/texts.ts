@@ -4,6 +4,8 @@ import { formatCount } from "./format";
 
 const many = (count: number, one: string, more = `${one}s`): string => `${formatCount(count)} ${count === 1 ? one : more}`;
 
+const inFields = (fields: string[]): string => (fields.length ? `, in ${fields.slice(0, 3).join(", ")}${fields.length > 3 ? ` and ${fields.length - 3} more` : ""}` : "");
+
 export const texts = {
   brand: "Statewright",
   brandLabel: "Statewright, runs",
@@ -21,6 +23,7 @@ export const texts = {
   titles: {
     runs: "Runs",
     run: "Run",
+    compare: "Compare",
     inbox: "Inbox",
     start: "Start",
     threads: "Threads",
@@ -98,6 +101,7 @@ export const texts = {
       { title: "Everywhere", keys: [["/", "go to"], ["G R", "runs"], ["G I", "inbox"], ["G S", "start"], ["G T", "threads"], ["N", "start a run"], ["T", "dark or light"], ["Esc", "close, back"]] },
       { title: "Lists and inbox", keys: [["J K", "row"], ["X", "choose"], ["Enter", "open"], ["F", "filter"], [".", "show new ones"], ["D", "decline"], ["Ctrl Enter", "send the form"]] },
       { title: "Run", keys: [["J K", "step"], ["1 6", "tab"], ["A", "answer"], ["R", "retry"], ["W", "widen"]] },
+      { title: "Comparison", keys: [["J K", "step"], ["[ ]", "step that differs"], ["S", "swap A and B"]] },
       { title: "History", keys: [["J K", "checkpoint"], ["A B", "pin"], ["E", "edit the state"], ["F", "fork"]] },
     ] as { title: string; keys: [string, string][] }[],
   },
@@ -193,7 +197,7 @@ export const texts = {
   run: {
     where: "Where",
     copyId: "Copy the id",
-    facts: { started: "Started", due: "Due", duration: "Duration", superstep: "Superstep", cost: "Cost", tokens: "Tokens", thread: "Thread", definition: "Definition", source: "Source", queue: "Queue", parent: "Parent", worker: "Worker" },
+    facts: { started: "Started", due: "Due", duration: "Duration", superstep: "Superstep", cost: "Cost", tokens: "Tokens", thread: "Thread", definition: "Definition", source: "Source", queue: "Queue", parent: "Parent", worker: "Worker", again: "Again" },
     actions: { answer: (count: number) => (count === 1 ? "Answer 1 question" : `Answer ${count} questions`), retry: (step: string) => `Retry from ${step}`, retryRun: "Retry", pause: "Pause", resume: "Continue", cancel: "Cancel", sure: "Really cancel?", again: "Run again", edit: "Edit state, go on", download: "Export as JSON", picture: "Graph as a picture" },
     done: { retry: "The run tries again.", pause: "The run pauses after its current step.", resume: "The run goes on.", cancel: "The run is cancelled." },
     tabs: { overview: "Overview", events: "Events", time: "Time", definition: "Definition", logs: "Logs", output: "Input and output" },
@@ -346,6 +350,12 @@ export const texts = {
     queue: "Queue",
     earlier: "Earlier inputs",
     noEarlier: "This graph has not run yet.",
+    version: "Version",
+    newest: (version: string) => `${version.slice(0, 20)}, the newest`,
+    versionOf: (version: string, when: string, isOfRun: boolean) => `${version.slice(0, 20)}, ${when}${isOfRun ? ", as before" : ""}`,
+    againOf: (run: string) => `Again of ${run}`,
+    againHelp: "Change the input or the version; afterwards you can see where the two runs part.",
+    compare: (run: string) => `Compare with ${run}`,
     noGraphs: "No graphs are served",
     noGraphsHelp: "Serve a file or a project, and it appears here.",
     running: "Watch it here",
@@ -390,6 +400,58 @@ export const texts = {
     due: "next",
     stateAt: (step: number) => `State after superstep ${step}`,
     pin: (letter: string) => `Pin as ${letter}`,
+  },
+
+  compare: {
+    title: "Compare",
+    steps: "Steps",
+    state: "State",
+    swap: "Swap A and B",
+    side: (letter: string) => `Run ${letter}`,
+    none: "No run is chosen",
+    other: "Other run",
+    change: (letter: string) => `Choose another run for ${letter}`,
+    search: (letter: string) => `Find the run ${letter}`,
+    find: "Id, graph, thread or tag of a run",
+    choose: "Choose a second run",
+    chooseHelp: "Its steps are set beside those of the first one, and the first that differs is marked.",
+    version: (version: string) => `version ${version.slice(0, 12)}`,
+    soFar: "In all",
+    difference: "B − A",
+    alike: "alike",
+    differsIn: "What differs",
+    differences: "What differs",
+    differsMark: "differs",
+    here: "They part here: ",
+    unknown: "not compared",
+    aspects: { route: "the route", input: "input", output: "output", result: "result" },
+    parts: { input: "Input", output: "Output", state: "State after it", error: "Error" },
+    either: (a: string, b: string) => `${a} in A, ${b} in B`,
+    only: (letter: string, name: string) => `${name}, only in ${letter}`,
+    sameWay: "These two runs took the same way, and did the same on it.",
+    sameWayUnknown: "These two runs took the same way. Their states are not all known, and were not compared.",
+    partInput: (step: string, fields: string[]) => `They part at ${step}: what it read differs${inFields(fields)}.`,
+    partOutput: (step: string, fields: string[]) => `They part at ${step}: it read the same, and returned something else${inFields(fields)}.`,
+    partResult: (step: string, a: string, b: string) => (a === b ? `They part at ${step}: it had another number of tasks.` : `They part at ${step}: in A it is ${a}, in B it is ${b}.`),
+    partRoute: (after: string | null, a: string | null, b: string | null, isFirst: boolean) => {
+      const way = a && b ? `A goes to ${a}, and B to ${b}` : `only ${a ? "A" : "B"} goes on to ${a ?? b}`;
+      return `${isFirst ? "They part" : "Their ways part"} ${after ? `after ${after}` : "at the start"}: ${way}.`;
+    },
+    sameRoute: "Both took the same way.",
+    showRoute: "Show where their ways part",
+    noSteps: "Neither of these runs has begun",
+    sameHere: "Both are alike here.",
+    noError: "This step has failed in neither of them.",
+    noStates: "The states of this step are not stored any more, or your key may not read them.",
+    checkpoint: (letter: string) => `Checkpoint ${letter}`,
+    ofRun: "Of this run",
+    ofThread: "Others of its thread",
+    noCheckpoints: "One of them has no checkpoints yet",
+    mayNot: "Your key may not read the state of threads.",
+    withOther: "Compare with another run",
+    with: (run: string) => `Compare with ${run}`,
+    compareWith: "Compare with",
+    two: "Compare these two",
   },
 
   schedules: {

@@ -74,9 +74,12 @@ async function post<R>(path: string, body: unknown = {}): Promise<R> {
 
 const at = (...parts: string[]): string => parts.map((part) => `/${encodeURIComponent(part)}`).join("");
 
+/** A run to start: of a graph in its newest version, or of the version with an id. */
 export interface StartRequest {
-  graph: string;
+  graph?: string | undefined;
+  definitionId?: string | undefined;
   input: Json;
+  metadata?: Record<string, Json> | undefined;
   threadId?: string | undefined;
   tags?: string[] | undefined;
   queue?: string | undefined;
@@ -113,6 +116,8 @@ export const api = {
 
   graphs: (signal?: AbortSignal) => get<T.Graph[]>("/graphs", {}, signal),
   graph: (name: string, signal?: AbortSignal) => get<T.GraphDescription>(at("graphs", name), {}, signal),
+  definition: (id: string, signal?: AbortSignal) => get<T.Definition>(at("workflow-definitions", id), {}, signal),
+  versions: (name: string, signal?: AbortSignal) => getPage<T.Definition>("/workflow-definitions", { name, pageSize: 50 }, signal),
   diagram: (id: string, signal?: AbortSignal) => get<T.Diagram>(`${at("workflow-definitions", id)}/diagram`, {}, signal),
   source: (id: string, signal?: AbortSignal) => get<T.Source>(`${at("workflow-definitions", id)}/source`, {}, signal),
 

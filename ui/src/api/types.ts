@@ -198,6 +198,16 @@ export interface Graph {
   definitionId: string | null;
 }
 
+/** A version of a graph; those of graphs in Python can be run only while they are served. */
+export interface Definition {
+  id: string;
+  workspaceId: string;
+  name: string;
+  version: string;
+  kind: string;
+  createdAt: string;
+}
+
 export interface DrawnNode {
   id: string;
   label: string;

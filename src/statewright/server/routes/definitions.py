@@ -52,8 +52,8 @@ async def list_definitions(
         ),
     ] = None,
 ) -> Response:
-    """Without `name`, only the definitions of the workspace are listed. A graph in Python can be run only in the version
-    that is served: its code is not stored."""
+    """Without `name`, only the definitions of the workspace are listed. A graph in Python can be run only in the
+    version that is served: its code is not stored."""
     page = await caller.service.definitions(caller.workspace_id, name=name, page=paging.page, page_size=paging.size)
     return paging.to_response(DEFINITION, page.items, page.total)
 

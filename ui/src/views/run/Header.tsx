@@ -152,6 +152,7 @@ function More({ store, run, onClose }: { store: RunStore; run: Run; onClose: () 
     <div class="menu end" ref={box} onClick={() => onClose()}>
       {may("threads:read") && <a href={hrefOf(["threads", run.threadId])}>{words.actions.edit}</a>}
       <a href={hrefOf(["start", run.graph], { input: run.id })}>{words.actions.again}</a>
+      <a href={hrefOf(["runs", "compare"], { a: run.id })}>{texts.compare.withOther}</a>
       <button type="button" onClick={download}>
         {words.actions.download}
       </button>
@@ -192,6 +193,13 @@ function Facts({ store, scene, run }: { store: RunStore; scene: RunScene; run: R
       <Fact name={facts.source}>{run.source}</Fact>
       {run.workerHost && <Fact name={facts.worker}>{run.workerHost}</Fact>}
       {run.queue !== "default" && <Fact name={facts.queue}>{run.queue}</Fact>}
+      {typeof run.metadata.rerunOf === "string" && (
+        <Fact name={facts.again}>
+          <a href={hrefOf(["runs", "compare"], { a: run.metadata.rerunOf, b: run.id })} title={texts.compare.with(shortId(run.metadata.rerunOf))}>
+            {texts.compare.compareWith} <span class="mono">{shortId(run.metadata.rerunOf)}</span>
+          </a>
+        </Fact>
+      )}
       {run.parentId && (
         <Fact name={facts.parent}>
           <a class="mono" href={hrefOf(["runs", run.parentId])}>

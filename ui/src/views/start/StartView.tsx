@@ -4,11 +4,11 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { api } from "../../api/client";
 import { ApiError } from "../../api/errors";
-import type { Json, Run } from "../../api/types";
+import type { Definition, GraphDescription, Json, Run } from "../../api/types";
 import { Form, JsonEditor } from "../../form/Form";
 import { defaultOf, type Field, readField } from "../../form/schema";
 import { type Problems, validate } from "../../form/validate";
-import { formatAge, formatValue } from "../../format";
+import { formatAge, formatMoment, formatValue, shortId } from "../../format";
 import { useKeys } from "../../keys";
 import { Bones, Button, Command, Empty, Segments } from "../../parts/controls";
 import { Glyph } from "../../parts/glyphs";
@@ -17,6 +17,7 @@ import { Problem } from "../../parts/Problem";
 import { address, choose, hrefOf, open } from "../../router";
 import { now } from "../../state/clock";
 import { isOffline } from "../../state/connection";
+import { may } from "../../state/session";
 import { sayError } from "../../state/toast";
 import { texts } from "../../texts";
 import { glyphOf } from "../runs/sentence";
@@ -46,6 +47,10 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
   const [graph] = useLoad((signal) => api.graph(name, signal), [name]);
   const [earlier, again] = useLoad((signal) => api.runs(new URLSearchParams({ graph: name, pageSize: "12" }), signal), [name], 5);
   const inputOf = address.value.query.get("input");
+  const [earlierRun] = useLoad((signal) => (inputOf ? api.run(inputOf, signal) : Promise.resolve(null)), [inputOf]);
+  const repeated = earlierRun.value.data;
+  const [versions] = useLoad((signal) => (may("definitions:read") ? api.versions(name, signal).then((page) => page.items) : Promise.resolve([])), [name]);
+  const version = useSignal<string | null>(null);
   const value = useSignal<Json | undefined>(undefined);
   const mode = useSignal<"form" | "json">("form");
   const problems = useSignal<Problems>(new Map());
@@ -59,8 +64,9 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
     if (graph.value.data && value.value === undefined) value.value = defaultOf(field) ?? (field.kind === "group" || field.kind === "json" ? {} : undefined);
   }, [graph.value.data]);
   useEffect(() => {
-    if (inputOf) void api.run(inputOf).then((run) => (value.value = run.input), sayError);
-  }, [inputOf]);
+    if (repeated) value.value = repeated.input;
+    if (earlierRun.value.error) sayError(earlierRun.value.error);
+  }, [repeated, earlierRun.value.error]);
   const runId = address.value.query.get("run");
 
   const send = async (): Promise<void> => {
@@ -74,8 +80,9 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
     isBusy.value = true;
     try {
       const tagged = tags.value.split(",").map((tag) => tag.trim()).filter(Boolean);
-      const run = await api.start({ graph: name, input: value.value ?? {}, threadId: thread.value.trim() || undefined, tags: tagged.length ? tagged : undefined });
-      choose({ run: run.id, input: null });
+      const target = version.value ? { definitionId: version.value } : { graph: name };
+      const run = await api.start({ ...target, ...(repeated ? { metadata: { rerunOf: repeated.id } } : {}), input: value.value ?? {}, threadId: thread.value.trim() || undefined, tags: tagged.length ? tagged : undefined });
+      choose({ run: run.id });
       again();
     } catch (error) {
       if (error instanceof ApiError && error.problems.length) problems.value = new Map(error.problems.map((problem) => [problem.path.replace(/^(body\.)?input\.?/, ""), problem.message]));
@@ -117,6 +124,15 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
             </select>
             {graph.value.data?.description && <span class="help">{graph.value.data.description}</span>}
           </div>
+          {repeated && (
+            <div class="banner again">
+              <Glyph status={glyphOf(repeated)} />
+              <span class="grow">
+                <b>{words.againOf(shortId(repeated.id))}</b>. {words.againHelp}
+              </span>
+            </div>
+          )}
+          <VersionField graph={graph.value.data} versions={versions.value.data ?? []} chosen={version.value} usedBy={repeated?.definitionId ?? null} onChoose={(id) => (version.value = id)} />
           {graph.value.error !== null && <Problem error={graph.value.error} />}
           {graph.value.data &&
             (mode.value === "form" ? (
@@ -166,6 +182,34 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
         </footer>
       </aside>
       <Playground key={runId} runId={runId} onSend={(text, run) => void sendOn(name, text, run)} />
+    </div>
+  );
+}
+
+interface VersionFieldProps {
+  graph: GraphDescription | null;
+  versions: Definition[];
+  chosen: string | null;
+  /** The version of the run that is run again. */
+  usedBy: string | null;
+  onChoose: (id: string | null) => void;
+}
+
+/** The version to run, if there are several: the code of a graph in Python exists in the newest one only. */
+function VersionField({ graph, versions, chosen, usedBy, onChoose }: VersionFieldProps) {
+  const others = versions.filter((version) => version.id !== graph?.definitionId && version.kind !== "graph");
+  if (!graph || !others.length) return null;
+  return (
+    <div class="field">
+      <label for="version">{words.version}</label>
+      <select class="input" id="version" value={chosen ?? ""} onChange={(event) => onChoose(event.currentTarget.value || null)}>
+        <option value="">{words.newest(graph.version)}</option>
+        {others.map((version) => (
+          <option key={version.id} value={version.id}>
+            {words.versionOf(version.version, formatMoment(version.createdAt), version.id === usedBy)}
+          </option>
+        ))}
+      </select>
     </div>
   );
 }

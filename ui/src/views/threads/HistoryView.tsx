@@ -81,6 +81,7 @@ export function HistoryView({ id }: { id: string }) {
           <span class="row acts">
             {mayWrite && <Button onClick={() => (isEditing.value = !isEditing.value)} keys="E">{words.edit}</Button>}
             {mayWrite && <Button onClick={fork} keys="F">{words.fork}</Button>}
+            <a class="btn" href={compareHref(id, here.checkpoint)}>{texts.compare.withOther}</a>
             <a class="btn" href={hrefOf(["runs"], { thread: id })}>
               {words.runs}
             </a>
@@ -108,6 +109,12 @@ export function HistoryView({ id }: { id: string }) {
       </div>
     </div>
   );
+}
+
+/** Where a checkpoint is compared with those of other runs: that of an edit belongs to no run, but to its thread. */
+function compareHref(threadId: string, checkpoint: Checkpoint): string {
+  const run = checkpoint.metadata.run_id;
+  return hrefOf(["runs", "compare"], { a: run?.startsWith("run_") ? run : `thread:${threadId}`, view: "state", ac: checkpoint.checkpointId });
 }
 
 function TreeView({ tree, here, a, b }: { tree: Tree; here: Node; a: string | null; b: string | null }) {
