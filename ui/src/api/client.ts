@@ -98,7 +98,7 @@ export const api = {
     getPage<T.RunEvent>(`${at("workflow-runs", id)}/events`, { after, pageSize }, signal),
   logs: (id: string, step?: string, signal?: AbortSignal) => get<T.Log[]>(`${at("workflow-runs", id)}/logs`, { step }, signal),
   states: (id: string, step: string, signal?: AbortSignal) => get<T.StepStates>(`${at("workflow-runs", id)}/steps${at(step)}/state`, {}, signal),
-  trace: (id: string, signal?: AbortSignal) => get<T.Trace>(`${at("workflow-runs", id)}/trace`, { pageSize: 1 }, signal),
+  trace: (id: string, query: { limit: number; cursor?: string | null }, signal?: AbortSignal) => get<T.Trace>(`${at("workflow-runs", id)}/trace`, query, signal),
   cost: (id: string, signal?: AbortSignal) => get<T.Cost>(`${at("workflow-runs", id)}/cost`, {}, signal),
   start: (request: StartRequest) => post<T.Run>("/workflow-runs", request),
   changeAll: (verb: "cancel" | "retry", filter: Record<string, unknown>) => post<{ runIds: string[] }>(`/workflow-runs/${verb}`, filter),

@@ -9,13 +9,14 @@ import { address, choose, hrefOf, open } from "../../router";
 import { texts } from "../../texts";
 import { DefinitionTab } from "./DefinitionTab";
 import { EventsTab, LatestEvents } from "./EventsTab";
+import { CHAIN } from "./graph/folds";
 import { GraphPane } from "./graph/GraphPane";
 import { Header } from "./Header";
 import { Inspector } from "./inspector/Inspector";
 import { Separator } from "./inspector/Separator";
 import { LogLines } from "./inspector/LogLines";
 import { ValueView } from "./inspector/ValueView";
-import { mainVisit, readPauses } from "./model";
+import { mainVisit, readAgents, readPauses, visitKeyIn } from "./model";
 import { Rail } from "./graph/Rail";
 import { RunScene } from "./scene";
 import { RunStore } from "./store";
@@ -41,15 +42,26 @@ export function RunView() {
   const names = useMemo(() => new Map(store.steps.value.map((step) => [step.id, step.stepName])), [store.steps.value]);
   const [diagram, queued] = [store.diagram.value, store.queued.value];
   const pauses = useMemo(() => readPauses(events), [events]);
-  const scene = useMemo(() => run && new RunScene(run, graph, diagram, visits, waits, calls, tools, queued, pauses), [run, graph, diagram, visits, waits, calls, tools, queued, pauses]);
+  const agents = useMemo(() => readAgents(events), [events]);
+  const inner = store.inner.value;
+  const scene = useMemo(() => run && new RunScene(run, graph, diagram, visits, waits, calls, tools, queued, pauses, agents, inner), [run, graph, diagram, visits, waits, calls, tools, queued, pauses, agents, inner]);
   useEffect(() => {
     if (view === "logs" && !store.logs.value) void store.loadLogs();
   }, [view, store]);
+  const asked = address.value.query.get("step");
+  const visit = (visitKeyIn(asked, visits) !== undefined ? visits.find((each) => each.key === visitKeyIn(asked, visits)) : undefined) ?? visits.findLast((each) => each.name === asked) ?? (run && mainVisit(run, visits)) ?? null;
+  const needsInner = address.value.query.getAll("open").some((id) => !id.startsWith(CHAIN)) || Boolean(visit && scene?.hasInner(visit));
+  useEffect(() => {
+    if (!needsInner) return undefined;
+    void store.loadInner();
+    if (store.hasEnded.value) return undefined;
+    const timer = setInterval(() => !document.hidden && void store.loadInner(), 2000); // no event tells of steps inside
+    return () => clearInterval(timer);
+  }, [store, needsInner, store.hasEnded.value, visits.length]);
   if (store.error.value && !run) return <Problem error={store.error.value} onRetry={() => void store.load()} />;
   if (!run || !scene) return <Bones />;
 
-  const asked = address.value.query.get("step");
-  const visit = visits.find((each) => each.key === asked) ?? visits.findLast((each) => each.name === asked) ?? mainVisit(run, visits) ?? null;
+  const chosenKey = visit && asked?.startsWith(`${visit.key}/`) ? asked : (visit?.key ?? null);
   const chooseStep = (key: string): void => choose({ step: key });
   const choosePane = (key: string): void => choose({ pane: key });
   const tabs: TabChoice<View>[] = [
@@ -67,19 +79,19 @@ export function RunView() {
       </header>
       {view === "overview" && (
         <div class="panes">
-          <GraphPane scene={scene} chosenKey={visit?.key ?? null} onChoose={chooseStep} onPane={choosePane} />
-          <Rail scene={scene} chosenKey={visit?.key ?? null} onChoose={chooseStep} />
-          <Waterfall scene={scene} chosenKey={visit?.key ?? null} onChoose={chooseStep} onPane={choosePane}>
+          <GraphPane scene={scene} chosenKey={chosenKey} onChoose={chooseStep} onPane={choosePane} />
+          <Rail scene={scene} chosenKey={chosenKey} onChoose={chooseStep} />
+          <Waterfall scene={scene} chosenKey={chosenKey} onChoose={chooseStep} onPane={choosePane}>
             <LatestEvents events={events} namesById={names} onAll={() => choose({ view: "events" })} />
           </Waterfall>
           <Separator />
-          <Inspector store={store} scene={scene} visit={visit} onChoose={chooseStep} isWide={isWide.value} onWiden={() => (isWide.value = !isWide.value)} />
+          <Inspector store={store} scene={scene} visit={visit} innerKey={chosenKey === visit?.key ? null : chosenKey} onChoose={chooseStep} isWide={isWide.value} onWiden={() => (isWide.value = !isWide.value)} />
         </div>
       )}
       {view === "events" && <EventsTab events={events} namesById={names} />}
       {view === "definition" && (
         <div class="panes two-panes">
-          <GraphPane scene={scene} chosenKey={visit?.key ?? null} onChoose={chooseStep} />
+          <GraphPane scene={scene} chosenKey={chosenKey} onChoose={chooseStep} />
           <section class="pane scrolls" tabIndex={0}>
             <DefinitionTab store={store} node={visit?.name ?? null} />
           </section>

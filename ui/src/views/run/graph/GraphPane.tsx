@@ -6,6 +6,7 @@ import type { DrawnEdge } from "../../../api/types";
 import { Button, Segments } from "../../../parts/controls";
 import { address, choose } from "../../../router";
 import { texts } from "../../../texts";
+import { visitKeyIn } from "../model";
 import type { RunScene } from "../scene";
 import { lookOf } from "./edges";
 import { type FoldedDrawing, foldChains } from "./folds";
@@ -56,7 +57,8 @@ export function GraphPane({ scene, chosenKey, onChoose, onPane }: GraphPaneProps
     const at = ZOOMS.findIndex((each) => each >= scale - 0.001);
     zoom.value = ZOOMS[Math.min(ZOOMS.length - 1, Math.max(0, at + by))] ?? 1;
   };
-  const chosenNode = views.find((view) => view.visits.some((visit) => visit.key === chosenKey))?.id;
+  const nodeOf = (key: string | null | undefined): string | undefined => views.find((view) => view.visits.some((visit) => visit.key === key))?.id;
+  const chosenNode = nodeOf(chosenKey) ?? nodeOf(visitKeyIn(chosenKey, scene.visits));
   useEffect(() => {
     const at = chosenNode ? layout?.nodes.get(chosenNode) : undefined;
     if (canvas.current && at) showWithin(canvas.current, at.x * scale, at.y * scale, at.width * scale, at.height * scale);
@@ -87,7 +89,7 @@ export function GraphPane({ scene, chosenKey, onChoose, onPane }: GraphPaneProps
       </header>
       <div class={`canvas${scale < 0.4 ? " far" : scale < 0.6 ? " mid-far" : ""}`} ref={canvas}>
         {layout && drawing && (
-          <Drawing layout={layout} drawing={drawing} views={views} scene={scene} scale={scale} chosenNode={chosenNode} onShut={toggle} onOpen={toggle} onChoose={(view) => view.visit && onChoose(view.visit.key)} />
+          <Drawing layout={layout} drawing={drawing} views={views} scene={scene} scale={scale} chosenNode={chosenNode} chosenBox={chosenNode ? null : scene.boxOf(chosenKey)} onShut={toggle} onOpen={toggle} onChoose={(view) => view.visit && onChoose(view.visit.key)} />
         )}
       </div>
     </section>
@@ -135,12 +137,14 @@ interface DrawingProps {
   scene: RunScene;
   scale: number;
   chosenNode: string | undefined;
+  /** The box that is chosen, if it is open. */
+  chosenBox: string | null;
   onChoose: (view: NodeView) => void;
   onOpen: (id: string) => void;
   onShut: (id: string) => void;
 }
 
-function Drawing({ layout, drawing, views, scene, scale, chosenNode, onChoose, onOpen, onShut }: DrawingProps) {
+function Drawing({ layout, drawing, views, scene, scale, chosenNode, chosenBox, onChoose, onOpen, onShut }: DrawingProps) {
   const here = useSignal<string | null>(null);
   useEffect(() => {
     here.value = null;
@@ -164,7 +168,7 @@ function Drawing({ layout, drawing, views, scene, scale, chosenNode, onChoose, o
   return (
     <svg id="graph" width={layout.width * scale} height={layout.height * scale} viewBox={`0 0 ${layout.width} ${layout.height}`} role="tree" aria-label={words.of(scene.name)} onKeyDown={move}>
       {layout.frames.map((frame) => (
-        <Frame key={frame.id} frame={frame} onShut={onShut} />
+        <Frame key={frame.id} frame={frame} isChosen={frame.id === chosenBox} onShut={onShut} />
       ))}
       {halo && <rect class="halo" x={halo.x - 4} y={halo.y - 4 - lift} width={halo.width + 8} height={halo.height + 8 + lift} rx="9" />}
       {layout.edges.map((route, index) => (
@@ -203,10 +207,10 @@ function Edge({ route, drawing, scene }: { route: Routed; drawing: FoldedDrawing
 }
 
 /** A subgraph that is open: a frame around its nodes, with a sign to close it. */
-function Frame({ frame, onShut }: { frame: PlacedGroup; onShut: (id: string) => void }) {
+function Frame({ frame, isChosen, onShut }: { frame: PlacedGroup; isChosen: boolean; onShut: (id: string) => void }) {
   const { x, y, width, height } = frame;
   return (
-    <g class="subframe">
+    <g class={`subframe${isChosen ? " chosen" : ""}`}>
       <rect x={x} y={y} width={width} height={height} rx="8" />
       <text x={x + 8} y={y + 14}>
         {frame.name}

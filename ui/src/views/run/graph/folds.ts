@@ -9,7 +9,8 @@ import type { OpenDrawing } from "./subgraphs";
 export const MOST_NODES = 60;
 /** The length from which a chain is worth folding. */
 const LEAST_LENGTH = 3;
-const PREFIX = "chain:";
+/** How the ids of folded chains begin. */
+export const CHAIN = "chain:";
 
 /** A drawing with the chains that are folded in it: the nodes of each, in order, by the id of the node that stands for them. */
 export interface FoldedDrawing extends OpenDrawing {
@@ -23,7 +24,7 @@ export function foldChains(drawing: OpenDrawing, opened: string[], most = MOST_N
   const frames = [...drawing.frames];
   const standsFor = new Map<string, string>();
   for (const members of findChains(drawing)) {
-    const id = `${PREFIX}${members[0]}`;
+    const id = `${CHAIN}${members[0]}`;
     if (opened.includes(id)) frames.push({ id, name: texts.run.graph.steps(members.length), members });
     else {
       chains.set(id, members);

@@ -20,7 +20,7 @@ export interface NodeView {
   visit: Visit | null;
   heat: Heat[];
   isOpenable: boolean;
-  /** A node of a subgraph that is open: the run does not record its steps, so it has no status. */
+  /** A node of a subgraph that is open, whose steps are not read yet: it has no status. */
   isInner: boolean;
   /** It stands for a chain of steps. */
   isChain: boolean;
