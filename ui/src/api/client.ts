@@ -126,7 +126,7 @@ export const api = {
     get<T.Checkpoint>(`${at("threads", id)}/state`, { checkpointId }, signal),
   history: (id: string, limit: number, signal?: AbortSignal) => get<T.Checkpoint[]>(`${at("threads", id)}/history`, { limit }, signal),
   fork: (id: string, checkpointId: string, branch?: string) => post<T.Checkpoint>(`${at("threads", id)}/fork`, { checkpointId, branch }),
-  updateState: (id: string, body: { values: Json; asNode?: string; checkpointId?: string }) =>
+  updateState: (id: string, body: { values: Json; overwrite?: string[]; asNode?: string; checkpointId?: string }) =>
     post<T.Checkpoint>(`${at("threads", id)}/state`, body),
 
   schedules: (signal?: AbortSignal) => getPage<T.Schedule>("/schedules", { pageSize: 100 }, signal),
