@@ -4,11 +4,12 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { useKeys } from "../../keys";
 import { Bones, type TabChoice, Tabs } from "../../parts/controls";
+import { later } from "../../parts/later";
 import { Problem } from "../../parts/Problem";
 import { address, choose, hrefOf, open } from "../../router";
+import { isNarrow } from "../../state/screen";
 import { texts } from "../../texts";
-import { DefinitionTab } from "./DefinitionTab";
-import { EventsTab, LatestEvents } from "./EventsTab";
+import { LatestEvents } from "./LatestEvents";
 import { CHAIN } from "./graph/folds";
 import { GraphPane } from "./graph/GraphPane";
 import { Header } from "./Header";
@@ -17,12 +18,14 @@ import { Separator } from "./inspector/Separator";
 import { LogLines } from "./inspector/LogLines";
 import { ValueView } from "./inspector/ValueView";
 import { mainVisit, readAgents, readPauses, visitKeyIn } from "./model";
-import { Rail } from "./graph/Rail";
 import { RunScene } from "./scene";
 import { RunStore } from "./store";
 import { Waterfall } from "./waterfall/Waterfall";
 
 const words = texts.run;
+const DefinitionTab = later(async () => (await import("./tabs")).DefinitionTab);
+const EventsTab = later(async () => (await import("./tabs")).EventsTab);
+const Rail = later(async () => (await import("./graph/Rail")).Rail);
 type View = "overview" | "events" | "output" | "definition" | "logs";
 
 export function RunView() {
@@ -80,7 +83,7 @@ export function RunView() {
       {view === "overview" && (
         <div class="panes">
           <GraphPane scene={scene} chosenKey={chosenKey} onChoose={chooseStep} onPane={choosePane} />
-          <Rail scene={scene} chosenKey={chosenKey} onChoose={chooseStep} />
+          {isNarrow.value && <Rail scene={scene} chosenKey={chosenKey} onChoose={chooseStep} />}
           <Waterfall scene={scene} chosenKey={chosenKey} onChoose={chooseStep} onPane={choosePane}>
             <LatestEvents events={events} namesById={names} onAll={() => choose({ view: "events" })} />
           </Waterfall>

@@ -63,7 +63,10 @@ export class RunScene {
   }
 
   isBack(edge: DrawnEdge, drawing: FoldedDrawing): boolean {
-    return this.back.has(keyOf(unfoldEdge(edge, drawing.chains)));
+    const { source, target, ...rest } = unfoldEdge(edge, drawing.chains);
+    const outer = (id: string): string => id.split("/")[0] ?? id;
+    const isWithin = outer(source) === outer(target) && source !== target;
+    return !isWithin && this.back.has(keyOf({ ...rest, source: outer(source), target: outer(target) }));
   }
 
   /** How often an edge of a drawing was taken. */

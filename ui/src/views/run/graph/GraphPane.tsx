@@ -8,7 +8,7 @@ import { address, choose } from "../../../router";
 import { texts } from "../../../texts";
 import { visitKeyIn } from "../model";
 import type { RunScene } from "../scene";
-import { lookOf } from "./edges";
+import { type EdgeLook, lookOf } from "./edges";
 import { type FoldedDrawing, foldChains } from "./folds";
 import { type Layout, layOut, type PlacedGroup, type Routed, toPath, toTip } from "./layout";
 import { GraphNode } from "./Node";
@@ -171,9 +171,12 @@ function Drawing({ layout, drawing, views, scene, scale, chosenNode, chosenBox, 
         <Frame key={frame.id} frame={frame} isChosen={frame.id === chosenBox} onShut={onShut} />
       ))}
       {halo && <rect class="halo" x={halo.x - 4} y={halo.y - 4 - lift} width={halo.width + 8} height={halo.height + 8 + lift} rx="9" />}
-      {layout.edges.map((route, index) => (
-        <Edge key={index} route={route} drawing={drawing} scene={scene} />
-      ))}
+      {layout.edges
+        .map((route) => ({ route, look: lookOfRoute(route, drawing, scene) }))
+        .sort((a, b) => RISING.indexOf(a.look) - RISING.indexOf(b.look))
+        .map(({ route, look }) => (
+          <Edge key={`${route.edge.source} ${route.edge.target} ${route.edge.label}`} route={route} look={look} />
+        ))}
       {layout.edges.map(
         ({ edge, label }, index) =>
           label && (
@@ -193,11 +196,16 @@ function Drawing({ layout, drawing, views, scene, scale, chosenNode, chosenBox, 
   );
 }
 
-function Edge({ route, drawing, scene }: { route: Routed; drawing: FoldedDrawing; scene: RunScene }) {
-  const { edge, points, hasTip } = route;
+/** What was taken lies upon what was not, where edges meet. */
+const RISING: EdgeLook[] = ["maybe", "", "taken", "live"];
+
+function lookOfRoute({ edge }: Routed, drawing: FoldedDrawing, scene: RunScene): EdgeLook {
   const isTip = edge.kind === "join" && edge.source === edge.target;
-  const taken = isTip ? scene.joinTaken(edge.target) : scene.taken(edge, drawing);
-  const look = lookOf(edge, taken);
+  return lookOf(edge, isTip ? scene.joinTaken(edge.target) : scene.taken(edge, drawing));
+}
+
+function Edge({ route, look }: { route: Routed; look: EdgeLook }) {
+  const { points, hasTip } = route;
   return (
     <>
       <path class={`edge ${look}`} d={toPath(points)} />

@@ -9,21 +9,22 @@ import { formatCost, formatDuration, formatTime } from "../../../format";
 import { useKeys } from "../../../keys";
 import { Button, Empty, type TabChoice, Tabs } from "../../../parts/controls";
 import { Glyph } from "../../../parts/glyphs";
+import { later } from "../../../parts/later";
 import { address, choose } from "../../../router";
 import { texts } from "../../../texts";
 import { attemptCount, type Visit } from "../model";
 import type { RunScene } from "../scene";
 import type { RunStore } from "../store";
 import { Answer } from "./Answer";
-import { ErrorTab } from "./ErrorTab";
-import { InsideTab } from "./InsideTab";
 import { LogLines } from "./LogLines";
-import { Conversation } from "./Conversation";
 import { outputOf } from "./states";
-import { TasksTab } from "./TasksTab";
 import { ValueView } from "./ValueView";
 
 const words = texts.run.inspector;
+const Conversation = later(async () => (await import("./tabs")).Conversation);
+const ErrorTab = later(async () => (await import("./tabs")).ErrorTab);
+const InsideTab = later(async () => (await import("./tabs")).InsideTab);
+const TasksTab = later(async () => (await import("./tabs")).TasksTab);
 export type InspectorTab = keyof typeof words.tabs;
 
 interface InspectorProps {
