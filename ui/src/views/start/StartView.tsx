@@ -4,11 +4,11 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { api } from "../../api/client";
 import { ApiError } from "../../api/errors";
-import type { Definition, GraphDescription, Json, Run } from "../../api/types";
+import type { Json, Run } from "../../api/types";
 import { Form, JsonEditor } from "../../form/Form";
 import { defaultOf, type Field, readField } from "../../form/schema";
 import { type Problems, validate } from "../../form/validate";
-import { formatAge, formatMoment, formatValue, shortId } from "../../format";
+import { formatAge, formatValue, shortId } from "../../format";
 import { useKeys } from "../../keys";
 import { Bones, Button, Command, Empty, Segments } from "../../parts/controls";
 import { Glyph } from "../../parts/glyphs";
@@ -22,6 +22,7 @@ import { sayError } from "../../state/toast";
 import { texts } from "../../texts";
 import { glyphOf } from "../runs/sentence";
 import { Playground } from "./Playground";
+import { VersionField } from "./VersionField";
 
 const words = texts.start;
 const ENVELOPE = ["messages", "input"];
@@ -182,34 +183,6 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
         </footer>
       </aside>
       <Playground key={runId} runId={runId} onSend={(text, run) => void sendOn(name, text, run)} />
-    </div>
-  );
-}
-
-interface VersionFieldProps {
-  graph: GraphDescription | null;
-  versions: Definition[];
-  chosen: string | null;
-  /** The version of the run that is run again. */
-  usedBy: string | null;
-  onChoose: (id: string | null) => void;
-}
-
-/** The version to run, if there are several: the code of a graph in Python exists in the newest one only. */
-function VersionField({ graph, versions, chosen, usedBy, onChoose }: VersionFieldProps) {
-  const others = versions.filter((version) => version.id !== graph?.definitionId && version.kind !== "graph");
-  if (!graph || !others.length) return null;
-  return (
-    <div class="field">
-      <label for="version">{words.version}</label>
-      <select class="input" id="version" value={chosen ?? ""} onChange={(event) => onChoose(event.currentTarget.value || null)}>
-        <option value="">{words.newest(graph.version)}</option>
-        {others.map((version) => (
-          <option key={version.id} value={version.id}>
-            {words.versionOf(version.version, formatMoment(version.createdAt), version.id === usedBy)}
-          </option>
-        ))}
-      </select>
     </div>
   );
 }
