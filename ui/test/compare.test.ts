@@ -48,6 +48,11 @@ describe("two runs side by side", () => {
     expect([parting?.after, parting?.route?.a?.name, parting?.route?.b?.name]).toEqual(["judge", "ship", "release"]);
   });
 
+  test("do not go through steps that were skipped", () => {
+    const rows = alignRuns(run("judge ship release", {}, {}, { release: "skipped" }), run("judge ship release", {}, {}, { ship: "skipped" }));
+    expect(rows.map((row) => [row.a?.name, row.b?.name])).toEqual([["judge", "judge"], ["ship", "release"]]);
+  });
+
   test("part where one ends, or has been through a loop more often", () => {
     expect(shape(run("a b"), run("a"))).toEqual(["a | a | ", "b | - | route"]);
     const rows = alignRuns(run("plan write judge write judge end"), run("plan write judge end"));

@@ -31,6 +31,7 @@ export function RunPicker({ label, graph, except, hasFocus, onChoose, onClose }:
   const asked = useSignal("");
   const at = useSignal(0);
   const isOpen = useSignal(hasFocus);
+  const isAwaited = useSignal(false);
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => {
     if (hasFocus) input.current?.focus();
@@ -40,11 +41,16 @@ export function RunPicker({ label, graph, except, hasFocus, onChoose, onClose }:
     return () => clearTimeout(timer);
   }, [text.value]);
   const [found] = useLoad((signal) => findRuns(asked.value, graph, signal), [asked.value, graph]);
-  const runs = (found.value.data ?? []).filter((run) => run.id !== except).slice(0, MOST);
+  const isCurrent = text.value.trim() === asked.value && found.value.data !== null;
+  const runs = isCurrent ? (found.value.data ?? []).filter((run) => run.id !== except).slice(0, MOST) : [];
   const here = Math.min(at.value, runs.length - 1);
   const take = (run: Run | undefined): void => {
     if (run) onChoose(run.id);
+    else isAwaited.value = !isCurrent; // Enter was pressed before the answer is there
   };
+  useEffect(() => {
+    if (isCurrent && isAwaited.value) take(runs[0]);
+  }, [isCurrent]);
   const press = (event: KeyboardEvent): void => {
     if (event.key === "ArrowDown") at.value = Math.min(here + 1, runs.length - 1);
     else if (event.key === "ArrowUp") at.value = Math.max(here - 1, 0);
@@ -73,12 +79,13 @@ export function RunPicker({ label, graph, except, hasFocus, onChoose, onClose }:
         onInput={(event) => {
           text.value = event.currentTarget.value;
           at.value = 0;
+          isAwaited.value = false;
           isOpen.value = true;
         }}
         onKeyDown={press}
       />
       {isOpen.value && (
-        <ul class="menu" role="listbox" id={id} aria-label={label}>
+        <ul class="menu" role="listbox" id={id} aria-label={label} aria-busy={!isCurrent}>
           {runs.map((run, index) => (
             <li key={run.id} id={`${id}-${index}`} role="option" aria-selected={index === here} onPointerDown={(event) => event.preventDefault()} onClick={() => take(run)} onMouseEnter={() => (at.value = index)}>
               <Glyph status={glyphOf(run)} />
@@ -89,7 +96,7 @@ export function RunPicker({ label, graph, except, hasFocus, onChoose, onClose }:
               <span class="quiet nowrap">{formatAgo(run.createdAt, now.value)}</span>
             </li>
           ))}
-          {found.value.data && !runs.length && (
+          {isCurrent && !runs.length && (
             <li class="quiet" role="option" aria-selected={false} aria-disabled>
               {texts.find.none}
             </li>

@@ -66,8 +66,9 @@ export function alignRuns(a: Trail, b: Trail): Row[] {
   return rows;
 }
 
+/** The way of a run: its visits in order, without those of steps that were skipped. */
 function inOrder(visits: Visit[]): Visit[] {
-  return [...visits].sort((one, other) => one.superstep - other.superstep || one.name.localeCompare(other.name));
+  return visits.filter((visit) => visit.status !== "skipped").sort((one, other) => one.superstep - other.superstep || one.name.localeCompare(other.name));
 }
 
 /** Return the indexes of the visits that belong together, in rising order on both sides. */
