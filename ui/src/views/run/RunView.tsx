@@ -54,13 +54,14 @@ export function RunView() {
   const asked = address.value.query.get("step");
   const visit = (visitKeyIn(asked, visits) !== undefined ? visits.find((each) => each.key === visitKeyIn(asked, visits)) : undefined) ?? visits.findLast((each) => each.name === asked) ?? (run && mainVisit(run, visits)) ?? null;
   const needsInner = address.value.query.getAll("open").some((id) => !id.startsWith(CHAIN)) || Boolean(visit && scene?.hasInner(visit));
+  const isWorkingInside = visits.some((each) => each.status === "running" && scene?.hasInner(each));
   useEffect(() => {
     if (!needsInner) return undefined;
     void store.loadInner();
-    if (store.hasEnded.value) return undefined;
+    if (!isWorkingInside) return undefined;
     const timer = setInterval(() => !document.hidden && void store.loadInner(), 2000); // no event tells of steps inside
     return () => clearInterval(timer);
-  }, [store, needsInner, store.hasEnded.value, visits.length]);
+  }, [store, needsInner, isWorkingInside, visits.length, visits.filter((each) => each.endedAt !== null).length]);
   if (store.error.value && !run) return <Problem error={store.error.value} onRetry={() => void store.load()} />;
   if (!run || !scene) return <Bones />;
 
