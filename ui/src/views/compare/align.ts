@@ -51,7 +51,7 @@ export function readStates(runId: string, history: Checkpoint[]): Map<number, St
 
 /** Return the steps of two runs side by side, in order, with what differs in each row. */
 export function alignRuns(a: Trail, b: Trail): Row[] {
-  const [left, right] = [inOrder(a.visits), inOrder(b.visits)];
+  const [left, right] = [sortVisits(a.visits), sortVisits(b.visits)];
   const rows: Row[] = [];
   const add = (one: Visit | null, other: Visit | null): void => void rows.push(compareVisits(one, other, a, b));
   let [i, j] = [0, 0];
@@ -67,7 +67,7 @@ export function alignRuns(a: Trail, b: Trail): Row[] {
 }
 
 /** The way of a run: its visits in order, without those of steps that were skipped. */
-function inOrder(visits: Visit[]): Visit[] {
+function sortVisits(visits: Visit[]): Visit[] {
   return visits.filter((visit) => visit.status !== "skipped").sort((one, other) => one.superstep - other.superstep || one.name.localeCompare(other.name));
 }
 

@@ -17,7 +17,7 @@ import { Inspector } from "./inspector/Inspector";
 import { Separator } from "./inspector/Separator";
 import { LogLines } from "./inspector/LogLines";
 import { ValueView } from "./inspector/ValueView";
-import { mainVisit, readAgents, readPauses, visitKeyIn } from "./model";
+import { findVisit, mainVisit, readAgents, readPauses } from "./model";
 import { RunScene } from "./scene";
 import { RunStore } from "./store";
 import { Waterfall } from "./waterfall/Waterfall";
@@ -52,7 +52,7 @@ export function RunView() {
     if (view === "logs" && !store.logs.value) void store.loadLogs();
   }, [view, store]);
   const asked = address.value.query.get("step");
-  const visit = (visitKeyIn(asked, visits) !== undefined ? visits.find((each) => each.key === visitKeyIn(asked, visits)) : undefined) ?? visits.findLast((each) => each.name === asked) ?? (run && mainVisit(run, visits)) ?? null;
+  const visit = findVisit(asked, visits) ?? visits.findLast((each) => each.name === asked) ?? (run && mainVisit(run, visits)) ?? null;
   const needsInner = address.value.query.getAll("open").some((id) => !id.startsWith(CHAIN)) || Boolean(visit && scene?.hasInner(visit));
   const isWorkingInside = visits.some((each) => each.status === "running" && scene?.hasInner(each));
   useEffect(() => {

@@ -197,9 +197,9 @@ export function lastAttempt(visit: Visit): Attempt | undefined {
   return attempts[attempts.length - 1];
 }
 
-/** Return the key of the visit that another key belongs to: its own, or that of the box around a step inside a subgraph. */
-export function visitKeyIn(key: string | null, visits: Visit[]): string | undefined {
-  return visits.find((visit) => key === visit.key || key?.startsWith(`${visit.key}/`))?.key;
+/** Return the visit with a key. A key of a step inside a subgraph leads to the visit of the box around it. */
+export function findVisit(key: string | null, visits: Visit[]): Visit | undefined {
+  return visits.find((visit) => key === visit.key || key?.startsWith(`${visit.key}/`));
 }
 
 export function attemptCount(task: Task): number {

@@ -70,7 +70,7 @@ export class RunScene {
   }
 
   /** How often an edge of a drawing was taken. */
-  taken(edge: DrawnEdge, drawing: FoldedDrawing): { times: number; isLive: boolean } {
+  timesTaken(edge: DrawnEdge, drawing: FoldedDrawing): { times: number; isLive: boolean } {
     return timesTaken(unfoldEdge(edge, drawing.chains), this.byNode, this.hasBegun, this.hasEnded);
   }
 

@@ -6,13 +6,12 @@ import type { DrawnEdge } from "../../../api/types";
 import { Button, Segments } from "../../../parts/controls";
 import { address, choose } from "../../../router";
 import { texts } from "../../../texts";
-import { visitKeyIn } from "../model";
 import type { RunScene } from "../scene";
 import { type EdgeLook, lookOf } from "./edges";
 import { type FoldedDrawing, foldChains } from "./folds";
 import { type Layout, layOut, type PlacedGroup, type Routed, toPath, toTip } from "./layout";
 import { GraphNode } from "./Node";
-import type { NodeView } from "./nodes";
+import { findNode, type NodeView } from "./nodes";
 import { openInPlace } from "./subgraphs";
 
 const words = texts.run.graph;
@@ -57,8 +56,7 @@ export function GraphPane({ scene, chosenKey, onChoose, onPane }: GraphPaneProps
     const at = ZOOMS.findIndex((each) => each >= scale - 0.001);
     zoom.value = ZOOMS[Math.min(ZOOMS.length - 1, Math.max(0, at + by))] ?? 1;
   };
-  const nodeOf = (key: string | null | undefined): string | undefined => views.find((view) => view.visits.some((visit) => visit.key === key))?.id;
-  const chosenNode = nodeOf(chosenKey) ?? nodeOf(visitKeyIn(chosenKey, scene.visits));
+  const chosenNode = findNode(views, chosenKey, scene.visits);
   useEffect(() => {
     const at = chosenNode ? layout?.nodes.get(chosenNode) : undefined;
     if (canvas.current && at) showWithin(canvas.current, at.x * scale, at.y * scale, at.width * scale, at.height * scale);
@@ -124,7 +122,7 @@ function keepSize(sizes: Map<string, { width: number; height: number }>, view: N
 /** An edge that closes a loop says how often it was taken. */
 function labelled(drawing: FoldedDrawing, scene: RunScene): DrawnEdge[] {
   return drawing.edges.map((edge) => {
-    const { times } = scene.taken(edge, drawing);
+    const { times } = scene.timesTaken(edge, drawing);
     const isRepeat = times > 0 && scene.isBack(edge, drawing);
     return isRepeat ? { ...edge, label: [edge.label, words.went(times)].filter(Boolean).join(", ") } : edge;
   });
@@ -201,7 +199,7 @@ const RISING: EdgeLook[] = ["maybe", "", "taken", "live"];
 
 function lookOfRoute({ edge }: Routed, drawing: FoldedDrawing, scene: RunScene): EdgeLook {
   const isTip = edge.kind === "join" && edge.source === edge.target;
-  return lookOf(edge, isTip ? scene.joinTaken(edge.target) : scene.taken(edge, drawing));
+  return lookOf(edge, isTip ? scene.joinTaken(edge.target) : scene.timesTaken(edge, drawing));
 }
 
 function Edge({ route, look }: { route: Routed; look: EdgeLook }) {

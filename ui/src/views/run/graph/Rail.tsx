@@ -11,7 +11,7 @@ import { unfoldEdge } from "./folds";
 import { useDrawing } from "./GraphPane";
 import { findBackEdges } from "./order";
 import { HeatStrip } from "./Node";
-import type { NodeView } from "./nodes";
+import { findNode, type NodeView } from "./nodes";
 
 const LANES = [20, 40, 60];
 const ROW = 48;
@@ -44,7 +44,7 @@ export function Rail({ scene, chosenKey, onChoose }: RailProps) {
     return y === undefined ? null : [LANES[lanes.get(id)?.lane ?? 0] ?? 60, y];
   };
   const back = findBackEdges(nodes.map((node) => node.id), edges);
-  const isInside = views.some((view) => view.visits.some((visit) => visit.key === chosenKey));
+  const chosenNode = findNode(views, chosenKey, scene.visits);
   return (
     <section class="railview rail-pane">
       <svg width="80" height={height} aria-hidden>
@@ -69,7 +69,7 @@ export function Rail({ scene, chosenKey, onChoose }: RailProps) {
       </svg>
       <div class="grow">
         {views.map((view) => (
-          <RailRow key={view.id} view={view} scene={scene} frame={frames.find((frame) => frame.members[0] === view.id)} isChosen={view.visits.some((visit) => visit.key === chosenKey) || (view.visits.length > 0 && !isInside && view.visits.some((visit) => chosenKey?.startsWith(`${visit.key}/`)))} onChoose={onChoose} onToggle={toggle} />
+          <RailRow key={view.id} view={view} scene={scene} frame={frames.find((frame) => frame.members[0] === view.id)} isChosen={view.id === chosenNode} onChoose={onChoose} onToggle={toggle} />
         ))}
       </div>
     </section>

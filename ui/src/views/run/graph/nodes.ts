@@ -4,7 +4,7 @@ import type { DrawnNode, Wait } from "../../../api/types";
 import { cutMiddle, formatClock, formatCost, formatCount, formatDuration } from "../../../format";
 import type { Status } from "../../../parts/glyphs";
 import { texts } from "../../../texts";
-import { attemptCount, type Counts, lastAttempt, type Task, type Visit } from "../model";
+import { attemptCount, type Counts, findVisit, lastAttempt, type Task, type Visit } from "../model";
 
 export interface NodeView {
   id: string;
@@ -141,6 +141,12 @@ function describe(view: NodeView, visit: Visit, waits: Wait[], cost: (visit: Vis
 function viewFanOut(view: NodeView, visit: Visit): NodeView {
   const fan = fit({ ...view, badge: words.times(visit.tasks.length), hot: countWords(visit.counts), heat: heatOf(visit.tasks, HEAT_COLUMNS), height: 88 }, 33 + 60);
   return { ...fan, width: Math.max(176, fan.width) };
+}
+
+/** Return the id of the node that shows what a key names: a visit, a step inside a box that is open, or else its box. */
+export function findNode(views: NodeView[], key: string | null, visits: Visit[]): string | undefined {
+  const nodeOf = (each: string | null | undefined): string | undefined => views.find((view) => view.visits.some((visit) => visit.key === each))?.id;
+  return nodeOf(key) ?? nodeOf(findVisit(key, visits)?.key);
 }
 
 export function countWords(counts: Counts): string {

@@ -37,7 +37,7 @@ export function fallRows(scene: RunScene, mode: "steps" | "calls", chosenKey: st
   const rows: FallRow[] = [];
   const nodes = scene.graph?.nodes ?? [];
   const labels = new Map(nodes.map((node) => [node.id, node.label]));
-  for (const [id, visits] of inOrder(scene.byNode)) {
+  for (const [id, visits] of sortGroups(scene.byNode)) {
     const last = visits[visits.length - 1];
     if (!last || (isInside(id) && mode === "calls")) continue;
     const chosen = visits.find((visit) => visit.key === chosenKey);
@@ -69,7 +69,7 @@ function nameInside(id: string): string {
 }
 
 /** The visits by node, in the order in which nodes were visited first; those inside a box follow it. */
-function inOrder(byNode: Map<string, Visit[]>): [string, Visit[]][] {
+function sortGroups(byNode: Map<string, Visit[]>): [string, Visit[]][] {
   const sorted = [...byNode].sort(([, a], [, b]) => (a[0]?.startedAt ?? 0) - (b[0]?.startedAt ?? 0));
   const inner = sorted.filter(([id]) => isInside(id));
   return sorted.filter(([id]) => !isInside(id)).flatMap((group) => [group, ...inner.filter(([id]) => id.startsWith(`${group[0]}/`))]);
