@@ -418,7 +418,7 @@ export const texts = {
     side: (letter: string) => `Run ${letter}`,
     none: "No run is chosen",
     other: "Other run",
-    change: (letter: string) => `Choose another run for ${letter}`,
+    change: (letter: string) => `Other run for ${letter}`,
     search: (letter: string) => `Find the run ${letter}`,
     find: "Id, graph, thread or tag of a run",
     choose: "Choose a second run",

@@ -31,7 +31,7 @@ export function SideHead({ letter, id, side, graph, except, isPicking, hasFocus,
       <div class="row">
         <span class="pin">{name}</span>
         {run && <Glyph status={glyphOf(run)} />}
-        <h2 class="cut">{run?.graph ?? (side ? texts.run.facts.thread : id ? "" : words.none)}</h2>
+        <h2 class="cut">{run?.graph ?? (side ? texts.run.facts.thread : id ? words.side(name) : words.none)}</h2>
         {id && (
           <a class="mono cut" href={run ? hrefOf(["runs", run.id]) : side ? hrefOf(["threads", side.threadId]) : hrefOf(["runs", id])}>
             {shortId(run?.id ?? side?.threadId ?? id)}
