@@ -19,6 +19,7 @@ import { RunsView } from "./views/runs/RunsView";
 /** Views that are fetched when they are opened first. */
 const LATER: Record<string, () => Promise<ComponentType>> = {
   run: async () => (await import("./views/run/RunView")).RunView,
+  compare: async () => (await import("./views/compare/CompareView")).CompareView,
   inbox: async () => (await import("./views/inbox/InboxView")).InboxView,
   start: async () => (await import("./views/start/StartView")).StartView,
   threads: async () => (await import("./views/threads/ThreadsView")).ThreadsView,
@@ -51,7 +52,8 @@ function Later({ name }: { name: string }) {
 }
 
 function View() {
-  const name = page.value === "runs" && address.value.path[1] ? "run" : page.value;
+  const below = address.value.path[1];
+  const name = page.value === "runs" && below ? (below === "compare" ? "compare" : "run") : page.value;
   document.title = `${texts.titles[name] ?? texts.brand} · ${texts.brand}`;
   if (name === "runs") return <RunsView />;
   if (name in LATER) return <Later key={name} name={name} />;

@@ -74,9 +74,12 @@ async function post<R>(path: string, body: unknown = {}): Promise<R> {
 
 const at = (...parts: string[]): string => parts.map((part) => `/${encodeURIComponent(part)}`).join("");
 
+/** A run to start: of a graph in its newest version, or of the version with an id. */
 export interface StartRequest {
-  graph: string;
+  graph?: string | undefined;
+  definitionId?: string | undefined;
   input: Json;
+  metadata?: Record<string, Json> | undefined;
   threadId?: string | undefined;
   tags?: string[] | undefined;
   queue?: string | undefined;
@@ -95,7 +98,7 @@ export const api = {
     getPage<T.RunEvent>(`${at("workflow-runs", id)}/events`, { after, pageSize }, signal),
   logs: (id: string, step?: string, signal?: AbortSignal) => get<T.Log[]>(`${at("workflow-runs", id)}/logs`, { step }, signal),
   states: (id: string, step: string, signal?: AbortSignal) => get<T.StepStates>(`${at("workflow-runs", id)}/steps${at(step)}/state`, {}, signal),
-  trace: (id: string, signal?: AbortSignal) => get<T.Trace>(`${at("workflow-runs", id)}/trace`, { limit: 1 }, signal),
+  trace: (id: string, query: { limit: number; cursor?: string | null }, signal?: AbortSignal) => get<T.Trace>(`${at("workflow-runs", id)}/trace`, query, signal),
   cost: (id: string, signal?: AbortSignal) => get<T.Cost>(`${at("workflow-runs", id)}/cost`, {}, signal),
   start: (request: StartRequest) => post<T.Run>("/workflow-runs", request),
   changeAll: (verb: "cancel" | "retry", filter: Record<string, unknown>) => post<{ runIds: string[] }>(`/workflow-runs/${verb}`, filter),
@@ -113,6 +116,8 @@ export const api = {
 
   graphs: (signal?: AbortSignal) => get<T.Graph[]>("/graphs", {}, signal),
   graph: (name: string, signal?: AbortSignal) => get<T.GraphDescription>(at("graphs", name), {}, signal),
+  definition: (id: string, signal?: AbortSignal) => get<T.Definition>(at("workflow-definitions", id), {}, signal),
+  versions: (name: string, signal?: AbortSignal) => getPage<T.Definition>("/workflow-definitions", { name, pageSize: 50 }, signal),
   diagram: (id: string, signal?: AbortSignal) => get<T.Diagram>(`${at("workflow-definitions", id)}/diagram`, {}, signal),
   source: (id: string, signal?: AbortSignal) => get<T.Source>(`${at("workflow-definitions", id)}/source`, {}, signal),
 
@@ -121,7 +126,7 @@ export const api = {
     get<T.Checkpoint>(`${at("threads", id)}/state`, { checkpointId }, signal),
   history: (id: string, limit: number, signal?: AbortSignal) => get<T.Checkpoint[]>(`${at("threads", id)}/history`, { limit }, signal),
   fork: (id: string, checkpointId: string, branch?: string) => post<T.Checkpoint>(`${at("threads", id)}/fork`, { checkpointId, branch }),
-  updateState: (id: string, body: { values: Json; asNode?: string; checkpointId?: string }) =>
+  updateState: (id: string, body: { values: Json; overwrite?: string[]; asNode?: string; checkpointId?: string }) =>
     post<T.Checkpoint>(`${at("threads", id)}/state`, body),
 
   schedules: (signal?: AbortSignal) => getPage<T.Schedule>("/schedules", { pageSize: 100 }, signal),

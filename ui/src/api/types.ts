@@ -198,6 +198,16 @@ export interface Graph {
   definitionId: string | null;
 }
 
+/** A version of a graph; those of graphs in Python can be run only while they are served. */
+export interface Definition {
+  id: string;
+  workspaceId: string;
+  name: string;
+  version: string;
+  kind: string;
+  createdAt: string;
+}
+
 export interface DrawnNode {
   id: string;
   label: string;
@@ -242,10 +252,46 @@ export interface StepStates {
   afterCheckpointId: string | null;
 }
 
+export interface TracedAttempt {
+  number: number;
+  startedAt: string | null;
+  endedAt: string | null;
+  error: RunError | null;
+  retryAt: string | null;
+}
+
+export interface TracedCall {
+  kind: "model" | "tool";
+  name: string;
+  agent: string | null;
+  at: string;
+  seconds: number | null;
+  inputTokens: number | null;
+  outputTokens: number | null;
+  costUsd: number | null;
+  error: string | null;
+}
+
+/** A step inside a subgraph. Its path begins with the node of the run's own graph that has called the subgraph. */
+export interface InnerStep {
+  id: string;
+  parentId: string | null;
+  path: string[];
+  superstep: number;
+  status: Step["status"];
+  agent: string | null;
+  startedAt: string | null;
+  endedAt: string | null;
+  attempts: TracedAttempt[];
+  calls: TracedCall[];
+}
+
 export interface Trace {
+  steps: { id: string; innerSteps: InnerStep[]; innerCount: number }[];
   queued: { startedAt: string; endedAt: string | null }[];
   totalSteps: number;
   lastEvent: number;
+  nextCursor: string | null;
 }
 
 export interface ThreadInList {

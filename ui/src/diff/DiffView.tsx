@@ -31,7 +31,7 @@ export function DiffView({ before, after, order, isSplit = false, arePeers = fal
   return (
     <>
       <div class="block tally">
-        <Tally sections={sections} />
+        <Tally sections={sections} arePeers={arePeers} />
         <span class="grow" />
         {same.length > 0 && (
           <Segments label={words.showAs} chosen={isAll.value ? "all" : "changes"} onChoose={(key) => (isAll.value = key === "all")} choices={[{ key: "changes", label: words.changes }, { key: "all", label: words.all(count) }]} />
@@ -63,12 +63,12 @@ export function countSections(sections: Section[]): Record<Section["kind"], numb
   return { add: count("add"), mod: count("mod"), del: count("del") };
 }
 
-export function Tally({ sections }: { sections: Section[] }) {
+export function Tally({ sections, arePeers = false }: { sections: Section[]; arePeers?: boolean }) {
   const counts = countSections(sections);
   const items = [
-    ["plus", counts.add, words.added],
-    ["alter", counts.mod, words.changed],
-    ["minus", counts.del, words.removed],
+    ["plus", counts.add, arePeers ? words.onlyB : words.added],
+    ["alter", counts.mod, arePeers ? words.differ : words.changed],
+    ["minus", counts.del, arePeers ? words.onlyA : words.removed],
   ] as const;
   return (
     <>

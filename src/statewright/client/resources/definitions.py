@@ -50,14 +50,17 @@ class Definitions(Namespace[F]):
         return get(api_path(_DEFINITIONS, definition_id, "diagram"), Diagram.from_response)
 
     @request
-    def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Definition]]:
-        """Return a page of the definitions, the newest first."""
-        return get_page(api_path(_DEFINITIONS), Definition.from_json, page=page, page_size=page_size)
+    def list(self, *, name: str | None = None, page: int = 1, page_size: int = 20) -> Call[Page[Definition]]:
+        """Return a page of the definitions of the workspace, the newest first.
+
+        With `name`, return the versions of the workflow with this name, including those that the project serves.
+        """
+        return get_page(api_path(_DEFINITIONS), Definition.from_json, page=page, page_size=page_size, name=name)
 
     @IteratingMethod
-    def iterate(self) -> AsyncGenerator[Definition]:
-        """Iterate over all definitions, the newest first."""
-        return self._iter_all(api_path(_DEFINITIONS), Definition.from_json)
+    def iterate(self, *, name: str | None = None) -> AsyncGenerator[Definition]:
+        """Iterate over the definitions that `list` returns, the newest first."""
+        return self._iter_all(api_path(_DEFINITIONS), Definition.from_json, name=name)
 
 
 class Graphs(Namespace[F]):

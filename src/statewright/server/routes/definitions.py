@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
 
 from statewright.server.http.body import JsonMap
 from statewright.server.http.openapi import DEFINITION_BODY
@@ -38,8 +40,21 @@ async def add_definition(caller: CurrentCaller, body: JsonMap) -> Response:
 @definitions_router.get(
     "", **describe("List definitions, newest first.", DEFINITION, scope="definitions:read", is_paged=True)
 )
-async def list_definitions(caller: CurrentCaller, paging: PageQuery) -> Response:
-    page = await caller.service.definitions(caller.workspace_id, page=paging.page, page_size=paging.size)
+async def list_definitions(
+    caller: CurrentCaller,
+    paging: PageQuery,
+    name: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=200,
+            description="Only the versions of the workflow with this name, including those that the project serves.",
+        ),
+    ] = None,
+) -> Response:
+    """Without `name`, only the definitions of the workspace are listed. A graph in Python can be run only in the
+    version that is served: its code is not stored."""
+    page = await caller.service.definitions(caller.workspace_id, name=name, page=paging.page, page_size=paging.size)
     return paging.to_response(DEFINITION, page.items, page.total)
 
 

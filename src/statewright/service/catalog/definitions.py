@@ -10,7 +10,7 @@ from typing import Any, Final
 from statewright.async_futures import adrive, aresolve
 from statewright.errors import DuplicateRecord, NotFound, RequestConflict
 from statewright.graph.draw import Drawing
-from statewright.runs import Insert, Json, StoredDefinition, where
+from statewright.runs import Condition, Insert, Json, StoredDefinition, where
 from statewright.service.catalog import catalog
 from statewright.service.catalog.sources import Source, source_of
 from statewright.service.context.records import Page
@@ -89,9 +89,16 @@ class DefinitionOperations(Operations):
             return Added(existing, created=False)
         return Added(stored, created=True)
 
-    async def definitions(self, workspace_id: str, *, page: int = 1, page_size: int = 20) -> Page[StoredDefinition]:
-        """Return a page of the stored versions of a workspace, the newest first."""
+    async def definitions(
+        self, workspace_id: str, *, name: str | None = None, page: int = 1, page_size: int = 20
+    ) -> Page[StoredDefinition]:
+        """Return a page of the stored versions of a workspace, the newest first.
+
+        With `name`, return the versions of the workflow with this name, including those of the project.
+        """
         conditions = where(workspace_id=workspace_id)
+        if name is not None:
+            conditions = [*where(name=name), Condition("workspace_id", "in", [workspace_id, catalog.PROJECT])]
         return await self.context.records.page(StoredDefinition, conditions, page=page, page_size=page_size)
 
     async def definition(self, workspace_id: str, definition_id: str) -> StoredDefinition:

@@ -108,7 +108,7 @@ DEFINITIONS: Calls = [
     lambda c: c.definitions.get("d"),
     lambda c: c.definitions.source("d"),
     lambda c: c.definitions.diagram("d"),
-    lambda c: c.definitions.list(page=1, page_size=5),
+    lambda c: c.definitions.list(name="n", page=1, page_size=5),
     lambda c: list(c.definitions.iterate()),
     lambda c: c.graphs.list(),
     lambda c: c.graphs.get("g"),

@@ -28,6 +28,24 @@ def test_a_version_is_stored_once_and_never_changes():
     asyncio.run(run())
 
 
+def test_the_versions_of_a_workflow_are_listed_by_its_name_with_those_of_the_project():
+    async def run() -> None:
+        async with serving() as api:
+            first = await api.post(PATH, LEAD, 201)
+            second = await api.post(PATH, {**LEAD, "version": "2"}, 201)
+            await api.define({**LEAD, "name": "another"})
+            listed = await api.get(f"{PATH}?name=lead")
+            assert [(entry["id"], entry["version"]) for entry in listed] == [(second["id"], "2"), (first["id"], "1")]
+            (served,) = await api.get(f"{PATH}?name=greeter")
+            (graph,) = [entry for entry in await api.get("/graphs") if entry["name"] == "greeter"]
+            assert (served["id"], served["kind"]) == (graph["definitionId"], "graph")
+            assert await api.get(f"{PATH}?name=nobody") == []
+            started = await api.post("/workflow-runs?wait=10", {"definitionId": first["id"], "input": {}}, 201)
+            assert (started["definitionId"], started["status"]) == (first["id"], "completed")
+
+    asyncio.run(run())
+
+
 STEP = {"type": "task", "name": "a", "handler": "enrich"}
 INVALID: dict[str, Any] = {
     "nothing": {},

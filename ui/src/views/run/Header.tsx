@@ -1,13 +1,13 @@
 /* The head of a run: what it is, what it says, and the one next step that it needs now. */
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
 import { api } from "../../api/client";
 import type { Run } from "../../api/types";
 import { formatAgo, formatClock, formatCost, formatCount, formatDuration, formatTime, shortId } from "../../format";
 import { useKeys } from "../../keys";
 import { Button, CopyButton, SureButton } from "../../parts/controls";
 import { Glyph } from "../../parts/glyphs";
+import { later } from "../../parts/later";
 import { hrefOf, open } from "../../router";
 import { now } from "../../state/clock";
 import { isOffline } from "../../state/connection";
@@ -15,14 +15,13 @@ import { may } from "../../state/session";
 import { attempt } from "../../state/toast";
 import { isAnswerable } from "../../state/waits";
 import { texts } from "../../texts";
-import { save } from "../runs/export";
 import { ageOf, glyphOf, waitWords } from "../runs/sentence";
 import type { RunScene } from "./scene";
 import type { RunStore } from "./store";
 import { attemptCount } from "./model";
-import { exportPicture } from "./picture";
 
 const words = texts.run;
+const More = later(async () => (await import("./tabs")).More);
 
 export function Header({ store, scene, run }: { store: RunStore; scene: RunScene; run: Run }) {
   const glyph = glyphOf(run);
@@ -133,35 +132,6 @@ function Actions({ store, run }: { store: RunStore; run: Run }) {
   );
 }
 
-function More({ store, run, onClose }: { store: RunStore; run: Run; onClose: () => void }) {
-  const box = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    box.current?.querySelector<HTMLElement>("a, button")?.focus();
-    const leave = (event: Event): void => {
-      if (!box.current?.parentElement?.contains(event.target as Node)) onClose();
-    };
-    document.addEventListener("pointerdown", leave);
-    return () => document.removeEventListener("pointerdown", leave);
-  }, []);
-  useKeys({ Escape: onClose });
-  const download = (): void => {
-    onClose();
-    save(`${run.id}.json`, JSON.stringify({ run, steps: store.steps.value, events: store.events.value }, null, 2), "application/json");
-  };
-  return (
-    <div class="menu end" ref={box} onClick={() => onClose()}>
-      {may("threads:read") && <a href={hrefOf(["threads", run.threadId])}>{words.actions.edit}</a>}
-      <a href={hrefOf(["start", run.graph], { input: run.id })}>{words.actions.again}</a>
-      <button type="button" onClick={download}>
-        {words.actions.download}
-      </button>
-      <button type="button" onClick={() => exportPicture(run.graph)}>
-        {words.actions.picture}
-      </button>
-    </div>
-  );
-}
-
 function Facts({ store, scene, run }: { store: RunStore; scene: RunScene; run: Run }) {
   const facts = words.facts;
   const isLive = ["running", "waiting", "paused"].includes(run.status);
@@ -192,6 +162,13 @@ function Facts({ store, scene, run }: { store: RunStore; scene: RunScene; run: R
       <Fact name={facts.source}>{run.source}</Fact>
       {run.workerHost && <Fact name={facts.worker}>{run.workerHost}</Fact>}
       {run.queue !== "default" && <Fact name={facts.queue}>{run.queue}</Fact>}
+      {typeof run.metadata.rerunOf === "string" && (
+        <Fact name={facts.again}>
+          <a href={hrefOf(["runs", "compare"], { a: run.metadata.rerunOf, b: run.id })} title={texts.compare.with(shortId(run.metadata.rerunOf))}>
+            {texts.compare.compareWith} <span class="mono">{shortId(run.metadata.rerunOf)}</span>
+          </a>
+        </Fact>
+      )}
       {run.parentId && (
         <Fact name={facts.parent}>
           <a class="mono" href={hrefOf(["runs", run.parentId])}>

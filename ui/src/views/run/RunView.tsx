@@ -4,23 +4,28 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { useKeys } from "../../keys";
 import { Bones, type TabChoice, Tabs } from "../../parts/controls";
+import { later } from "../../parts/later";
 import { Problem } from "../../parts/Problem";
 import { address, choose, hrefOf, open } from "../../router";
+import { isNarrow } from "../../state/screen";
 import { texts } from "../../texts";
-import { DefinitionTab } from "./DefinitionTab";
-import { EventsTab, LatestEvents } from "./EventsTab";
+import { LatestEvents } from "./LatestEvents";
+import { CHAIN } from "./graph/folds";
 import { GraphPane } from "./graph/GraphPane";
 import { Header } from "./Header";
 import { Inspector } from "./inspector/Inspector";
+import { Separator } from "./inspector/Separator";
 import { LogLines } from "./inspector/LogLines";
 import { ValueView } from "./inspector/ValueView";
-import { mainVisit, readPauses } from "./model";
-import { Rail } from "./graph/Rail";
+import { findVisit, mainVisit, readAgents, readPauses } from "./model";
 import { RunScene } from "./scene";
 import { RunStore } from "./store";
 import { Waterfall } from "./waterfall/Waterfall";
 
 const words = texts.run;
+const DefinitionTab = later(async () => (await import("./tabs")).DefinitionTab);
+const EventsTab = later(async () => (await import("./tabs")).EventsTab);
+const Rail = later(async () => (await import("./graph/Rail")).Rail);
 type View = "overview" | "events" | "output" | "definition" | "logs";
 
 export function RunView() {
@@ -40,15 +45,27 @@ export function RunView() {
   const names = useMemo(() => new Map(store.steps.value.map((step) => [step.id, step.stepName])), [store.steps.value]);
   const [diagram, queued] = [store.diagram.value, store.queued.value];
   const pauses = useMemo(() => readPauses(events), [events]);
-  const scene = useMemo(() => run && new RunScene(run, graph, diagram, visits, waits, calls, tools, queued, pauses), [run, graph, diagram, visits, waits, calls, tools, queued, pauses]);
+  const agents = useMemo(() => readAgents(events), [events]);
+  const inner = store.inner.value;
+  const scene = useMemo(() => run && new RunScene(run, graph, diagram, visits, waits, calls, tools, queued, pauses, agents, inner), [run, graph, diagram, visits, waits, calls, tools, queued, pauses, agents, inner]);
   useEffect(() => {
     if (view === "logs" && !store.logs.value) void store.loadLogs();
   }, [view, store]);
+  const asked = address.value.query.get("step");
+  const visit = findVisit(asked, visits) ?? visits.findLast((each) => each.name === asked) ?? (run && mainVisit(run, visits)) ?? null;
+  const needsInner = address.value.query.getAll("open").some((id) => !id.startsWith(CHAIN)) || Boolean(visit && scene?.hasInner(visit));
+  const isWorkingInside = visits.some((each) => each.status === "running" && scene?.hasInner(each));
+  useEffect(() => {
+    if (!needsInner) return undefined;
+    void store.loadInner();
+    if (!isWorkingInside) return undefined;
+    const timer = setInterval(() => !document.hidden && void store.loadInner(), 2000); // no event tells of steps inside
+    return () => clearInterval(timer);
+  }, [store, needsInner, isWorkingInside, visits.length, visits.filter((each) => each.endedAt !== null).length]);
   if (store.error.value && !run) return <Problem error={store.error.value} onRetry={() => void store.load()} />;
   if (!run || !scene) return <Bones />;
 
-  const asked = address.value.query.get("step");
-  const visit = visits.find((each) => each.key === asked) ?? visits.findLast((each) => each.name === asked) ?? mainVisit(run, visits) ?? null;
+  const chosenKey = visit && asked?.startsWith(`${visit.key}/`) ? asked : (visit?.key ?? null);
   const chooseStep = (key: string): void => choose({ step: key });
   const choosePane = (key: string): void => choose({ pane: key });
   const tabs: TabChoice<View>[] = [
@@ -66,18 +83,19 @@ export function RunView() {
       </header>
       {view === "overview" && (
         <div class="panes">
-          <GraphPane scene={scene} chosenKey={visit?.key ?? null} onChoose={chooseStep} onPane={choosePane} />
-          <Rail scene={scene} chosenKey={visit?.key ?? null} onChoose={chooseStep} />
-          <Waterfall scene={scene} chosenKey={visit?.key ?? null} onChoose={chooseStep} onPane={choosePane}>
+          <GraphPane scene={scene} chosenKey={chosenKey} onChoose={chooseStep} onPane={choosePane} />
+          {isNarrow.value && <Rail scene={scene} chosenKey={chosenKey} onChoose={chooseStep} />}
+          <Waterfall scene={scene} chosenKey={chosenKey} onChoose={chooseStep} onPane={choosePane}>
             <LatestEvents events={events} namesById={names} onAll={() => choose({ view: "events" })} />
           </Waterfall>
-          <Inspector store={store} scene={scene} visit={visit} onChoose={chooseStep} isWide={isWide.value} onWiden={() => (isWide.value = !isWide.value)} />
+          <Separator />
+          <Inspector store={store} scene={scene} visit={visit} innerKey={chosenKey === visit?.key ? null : chosenKey} onChoose={chooseStep} isWide={isWide.value} onWiden={() => (isWide.value = !isWide.value)} />
         </div>
       )}
       {view === "events" && <EventsTab events={events} namesById={names} />}
       {view === "definition" && (
         <div class="panes two-panes">
-          <GraphPane scene={scene} chosenKey={visit?.key ?? null} onChoose={chooseStep} />
+          <GraphPane scene={scene} chosenKey={chosenKey} onChoose={chooseStep} />
           <section class="pane scrolls" tabIndex={0}>
             <DefinitionTab store={store} node={visit?.name ?? null} />
           </section>

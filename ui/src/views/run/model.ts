@@ -73,6 +73,15 @@ export function readAttempts(events: RunEvent[]): Map<string, Attempt[]> {
   return byStep;
 }
 
+/** Return the agents that steps have called, by the id of the step. */
+export function readAgents(events: RunEvent[]): Map<string, string> {
+  const agents = new Map<string, string>();
+  for (const { eventType, stepRunId, payload } of events) {
+    if (eventType === "STEP_STARTED" && stepRunId && typeof payload.agent === "string") agents.set(stepRunId, payload.agent);
+  }
+  return agents;
+}
+
 function begin(number: number, startedAt: number): Attempt {
   return { number, startedAt, endedAt: null, error: null, nextAt: null };
 }
@@ -111,28 +120,31 @@ export function readPauses(events: RunEvent[]): Map<string, Pause[]> {
 /** Return the visits of a run in the order in which they began. */
 export function readVisits(steps: Step[], attempts: Map<string, Attempt[]>, waits: Wait[], now: number): Visit[] {
   const kindOf = new Map(waits.map((wait) => [wait.stepRunId, wait.kind]));
-  const visits = new Map<string, Visit>();
+  const groups = new Map<string, Task[]>();
   for (const step of steps) {
     const key = `${step.stepName}.${step.superstep}`;
     const tried = attempts.get(step.id) ?? [];
     const task: Task = { step, status: statusOf(step, tried, kindOf.get(step.id), now), attempts: tried };
-    const startedAt = time(step.startedAt) ?? Infinity;
-    const visit = visits.get(key);
-    if (visit) {
-      visit.tasks.push(task);
-      visit.startedAt = Math.min(visit.startedAt, startedAt);
-    } else {
-      visits.set(key, { key, name: step.stepName, superstep: step.superstep, status: "pending", tasks: [task], startedAt, endedAt: null, counts: NONE });
-    }
+    const tasks = groups.get(key);
+    if (tasks) tasks.push(task);
+    else groups.set(key, [task]);
   }
-  for (const visit of visits.values()) {
-    visit.tasks.sort((a, b) => a.step.position - b.step.position);
-    visit.counts = count(visit.tasks);
-    visit.status = together(visit);
-    const ends = visit.tasks.map((task) => time(task.step.completedAt));
-    visit.endedAt = ends.some((end) => end === null) ? null : Math.max(...(ends as number[]));
-  }
-  return [...visits.values()].sort((a, b) => a.superstep - b.superstep || a.startedAt - b.startedAt);
+  const visits = [...groups].map(([key, tasks]) => ({ ...gather(tasks), key, name: (tasks[0] as Task).step.stepName, superstep: (tasks[0] as Task).step.superstep }));
+  return visits.sort((a, b) => a.superstep - b.superstep || a.startedAt - b.startedAt);
+}
+
+/** Return what the tasks of a visit say about it together. */
+export function gather(tasks: Task[]): Pick<Visit, "tasks" | "status" | "startedAt" | "endedAt" | "counts"> {
+  tasks.sort((a, b) => a.step.position - b.step.position);
+  const counts = count(tasks);
+  const ends = tasks.map((task) => time(task.step.completedAt));
+  return {
+    tasks,
+    counts,
+    status: together(tasks, counts),
+    startedAt: tasks.reduce((least, task) => Math.min(least, time(task.step.startedAt) ?? Infinity), Infinity),
+    endedAt: ends.some((end) => end === null) ? null : ends.reduce<number>((most, end) => Math.max(most, end as number), -Infinity),
+  };
 }
 
 const NONE: Counts = { done: 0, running: 0, retrying: 0, failed: 0, waiting: 0, stopped: 0, due: 0 };
@@ -167,7 +179,7 @@ function count(tasks: Task[]): Counts {
 }
 
 /** The status of a visit: the one among its tasks that asks most for a look. */
-function together({ tasks, counts }: Visit): Status {
+function together(tasks: Task[], counts: Counts): Status {
   const [first] = tasks;
   if (tasks.length === 1 && first) return first.status;
   if (counts.failed) return "failed";
@@ -183,6 +195,11 @@ function together({ tasks, counts }: Visit): Status {
 export function lastAttempt(visit: Visit): Attempt | undefined {
   const attempts = visit.tasks[0]?.attempts ?? [];
   return attempts[attempts.length - 1];
+}
+
+/** Return the visit with a key. A key of a step inside a subgraph leads to the visit of the box around it. */
+export function findVisit(key: string | null, visits: Visit[]): Visit | undefined {
+  return visits.find((visit) => key === visit.key || key?.startsWith(`${visit.key}/`));
 }
 
 export function attemptCount(task: Task): number {

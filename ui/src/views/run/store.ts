@@ -7,11 +7,13 @@ import { batch, computed, type ReadonlySignal, signal } from "@preact/signals";
 import { api } from "../../api/client";
 import { ApiError, isAbort } from "../../api/errors";
 import { followRun } from "../../api/stream";
-import type { Diagram, GraphDescription, JsonMap, LiveEvent, Log, ModelCall, Run, RunEvent, Source, Step, StepStates, Trace, Wait } from "../../api/types";
+import type { Diagram, GraphDescription, InnerStep, JsonMap, LiveEvent, Log, ModelCall, Run, RunEvent, Source, Step, StepStates, Trace, Wait } from "../../api/types";
 import { now } from "../../state/clock";
 import { loadWaits, waits } from "../../state/waits";
 import { type Attempt, readAttempts, readVisits, type Visit } from "./model";
 
+/** Pages of the trace that are read for the steps inside subgraphs, of 1 000 steps each. */
+const MOST_PAGES = 5;
 const ENDED = ["completed", "failed", "cancelled"];
 
 /** The drawings that were read before, so that the next run of a graph is drawn at once. */
@@ -26,6 +28,8 @@ export class RunStore {
   readonly queued = signal<Trace["queued"]>([]);
   /** The states around the visits that were looked at, by the key of the visit. */
   readonly states = signal<Record<string, StepStates | "gone">>({});
+  /** The steps inside the subgraphs that steps have called, by the id of the step; null until somebody looks. */
+  readonly inner = signal<Map<string, InnerStep[]> | null>(null);
   readonly logs = signal<Log[] | null>(null);
   readonly calls = signal<ModelCall[]>([]);
   readonly source = signal<Source | "unknown" | null>(null);
@@ -40,6 +44,7 @@ export class RunStore {
   private timer: ReturnType<typeof setTimeout> | undefined;
   private pending: RunEvent[] = [];
   private frame = 0;
+  private isLoadingInner = false;
 
   constructor(readonly id: string) {
     this.waits = computed(() => (waits.value ?? []).filter((wait) => wait.workflowRunId === id));
@@ -113,7 +118,7 @@ export class RunStore {
 
   private async loadTotals(): Promise<void> {
     await this.optional(async (abort) => (this.calls.value = (await api.cost(this.id, abort)).calls));
-    await this.optional(async (abort) => (this.queued.value = (await api.trace(this.id, abort)).queued));
+    await this.optional(async (abort) => (this.queued.value = (await api.trace(this.id, { limit: 1 }, abort)).queued));
   }
 
   /** Read the states before and after a visit. Once it has ended they stay as they are. */
@@ -123,6 +128,23 @@ export class RunStore {
     if (!task || (known !== undefined && known !== "gone" && known.after !== null)) return;
     const keep = (states: StepStates | "gone"): void => void (this.states.value = { ...this.states.peek(), [visit.key]: states });
     await this.optional(async (abort) => keep(await api.states(this.id, task.step.id, abort)), (error) => !isAbort(error) && !known && keep("gone"));
+  }
+
+  /** Read the steps inside subgraphs: no event tells of them. */
+  async loadInner(): Promise<void> {
+    if (this.isLoadingInner) return;
+    this.isLoadingInner = true;
+    await this.optional(async (abort) => {
+      const inner = new Map<string, InnerStep[]>();
+      let cursor: string | null = null;
+      for (let page = 0; page < MOST_PAGES && (page === 0 || cursor); page += 1) {
+        const trace: Trace = await api.trace(this.id, { limit: 1000, cursor }, abort);
+        for (const step of trace.steps) if (step.innerSteps.length) inner.set(step.id, step.innerSteps);
+        cursor = trace.nextCursor;
+      }
+      this.inner.value = inner;
+    });
+    this.isLoadingInner = false;
   }
 
   async loadLogs(): Promise<void> {

@@ -3,6 +3,7 @@
 import { api } from "../../api/client";
 import type { Run } from "../../api/types";
 import { Button, SureButton } from "../../parts/controls";
+import { hrefOf } from "../../router";
 import { attempt } from "../../state/toast";
 import { say } from "../../state/toast";
 import { texts } from "../../texts";
@@ -46,6 +47,11 @@ export function Bulk({ chosen, known, total, filter, onAll, onDone }: BulkProps)
           {words.cancel}
         </SureButton>
       )}
+      {chosen !== "all" && chosen.size === 2 && (
+        <a class="btn" href={hrefOf(["runs", "compare"], pairOf(known, [...chosen]))}>
+          {texts.compare.two}
+        </a>
+      )}
       {chosen !== "all" && total > chosen.size && (
         <Button look="bare more" onClick={onAll}>
           {words.all(total)}
@@ -54,6 +60,13 @@ export function Bulk({ chosen, known, total, filter, onAll, onDone }: BulkProps)
       <Button look="bare" icon="close" label={words.clear} onClick={onDone} />
     </div>
   );
+}
+
+/** The older of two runs is A. */
+function pairOf(known: Run[], ids: string[]): Record<string, string> {
+  const begunAt = (id: string): string => known.find((run) => run.id === id)?.createdAt ?? "";
+  const [a = "", b = ""] = ids.sort((one, other) => begunAt(one).localeCompare(begunAt(other)));
+  return { a, b };
 }
 
 async function changeAll(verb: "cancel" | "retry", filter: URLSearchParams): Promise<number> {

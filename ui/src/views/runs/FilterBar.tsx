@@ -1,6 +1,7 @@
 /* The filters of the list: chips that can be removed, and a menu that adds one by typing: name, then value. */
 
 import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Graph, Run } from "../../api/types";
 import { Icon } from "../../parts/icons";
@@ -14,9 +15,11 @@ interface FilterBarProps {
   known: Run[];
   isAdding: boolean;
   onAdd: (isAdding: boolean) => void;
+  /** What stands at the end of the bar. */
+  children?: ComponentChildren;
 }
 
-export function FilterBar({ query, graphs, known, isAdding, onAdd }: FilterBarProps) {
+export function FilterBar({ query, graphs, known, isAdding, onAdd, children }: FilterBarProps) {
   return (
     <div class="bar-line">
       {readChips(query).map(({ name, operator, value }) => (
@@ -36,13 +39,14 @@ export function FilterBar({ query, graphs, known, isAdding, onAdd }: FilterBarPr
         </button>
         {isAdding && <FilterMenu query={query} graphs={graphs} known={known} onClose={() => onAdd(false)} />}
       </span>
+      {children}
     </div>
   );
 }
 
 const NAMES: FilterName[] = ["status", "graph", "since", "tag", "thread", "queue", "metadata", "text"];
 
-function FilterMenu({ query, graphs, known, onClose }: Omit<FilterBarProps, "isAdding" | "onAdd"> & { onClose: () => void }) {
+function FilterMenu({ query, graphs, known, onClose }: Omit<FilterBarProps, "isAdding" | "onAdd" | "children"> & { onClose: () => void }) {
   const name = useSignal<FilterName | null>(null);
   const text = useSignal("");
   const box = useRef<HTMLDivElement>(null);

@@ -14,6 +14,8 @@ import { hear } from "../../state/feed";
 import { may } from "../../state/session";
 import { texts } from "../../texts";
 import { Bulk } from "./Bulk";
+import { hiddenColumns, isCurrent, withColumns } from "./columns";
+import { ColumnsMenu } from "./ColumnsMenu";
 import { downloadRuns } from "./export";
 import { FilterBar } from "./FilterBar";
 import { COMMON_VIEWS, filterQuery, hrefOfView, toPeriod } from "./filters";
@@ -142,7 +144,9 @@ export function RunsView() {
       </header>
       <Views filter={filter} />
       <Strip buckets={buckets.value} />
-      <FilterBar query={filter} graphs={graphs.value} known={list.known} isAdding={isAdding.value} onAdd={(is) => (isAdding.value = is)} />
+      <FilterBar query={filter} graphs={graphs.value} known={list.known} isAdding={isAdding.value} onAdd={(is) => (isAdding.value = is)}>
+        <ColumnsMenu />
+      </FilterBar>
       <section class="sheet" aria-label={words.title}>
         {list.fresh.value > 0 && (
           <button type="button" class="newer" onClick={showFresh}>
@@ -157,7 +161,7 @@ export function RunsView() {
         ) : total === 0 ? (
           <NoRuns isFiltered={filter.size > 0} />
         ) : (
-          <table class="runs" ref={table} aria-rowcount={total + 1}>
+          <table class={`runs${hiddenColumns().map((column) => ` no-${column}`).join("")}`} ref={table} aria-rowcount={total + 1}>
             <Head sort={sort} isAll={count.value > 0 && count.value >= total} isSome={count.value > 0} onAll={() => (chosen.value = count.value ? new Set() : new Set(list.known.map((run) => run.id)))} />
             <Body list={list} shown={shown.value} total={total} chosen={chosen.value} here={here.value} onChoose={toggle} />
           </table>
@@ -260,8 +264,10 @@ function scaleOf(list: RunList): number {
 function Views({ filter }: { filter: URLSearchParams }) {
   const isNaming = useSignal(false);
   const text = filter.toString();
-  const isKnown = [...COMMON_VIEWS, ...savedViews.value].some((view) => view.query === text);
-  const current = (query: string) => (query === text ? { "aria-current": "page" as const } : {});
+  const hidden = hiddenColumns();
+  const isHere = (query: string): boolean => isCurrent(query, text, hidden);
+  const isKnown = savedViews.value.some((view) => isHere(view.query)) || (!hidden.length && COMMON_VIEWS.some((view) => view.query === text));
+  const current = (query: string) => (isHere(query) ? { "aria-current": "page" as const } : {});
   return (
     <nav class="views" aria-label={words.views}>
       {COMMON_VIEWS.map(({ name, query }) => (
@@ -274,7 +280,7 @@ function Views({ filter }: { filter: URLSearchParams }) {
           <a href={hrefOfView(query)} {...current(query)}>
             {name}
           </a>
-          {query === text && <Button look="bare small" icon="close" label={words.removeView} onClick={() => removeView(name)} />}
+          {isHere(query) && <Button look="bare small" icon="close" label={words.removeView} onClick={() => removeView(name)} />}
         </span>
       ))}
       {!isKnown && !isNaming.value && (
@@ -288,7 +294,7 @@ function Views({ filter }: { filter: URLSearchParams }) {
           onSubmit={(event) => {
             event.preventDefault();
             const name = String(new FormData(event.currentTarget).get("name") ?? "").trim();
-            if (name) saveView(name, text);
+            if (name) saveView(name, withColumns(text, hidden));
             isNaming.value = false;
           }}
         >

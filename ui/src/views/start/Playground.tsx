@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { api } from "../../api/client";
 import type { JsonMap, Run } from "../../api/types";
 import { findMessages } from "../../diff/messages";
-import { formatClock, formatDuration, formatValue } from "../../format";
+import { formatClock, formatDuration, formatValue, shortId } from "../../format";
 import { Button, Empty } from "../../parts/controls";
 import { Glyph } from "../../parts/glyphs";
 import { useLoad } from "../../parts/load";
@@ -66,6 +66,11 @@ function Watch({ runId, onSend }: { runId: string; onSend: (text: string, run: R
         <span class="mid cut grow">
           {lead} {rest}
         </span>
+        {typeof run.metadata.rerunOf === "string" && (
+          <a class="btn small" href={hrefOf(["runs", "compare"], { a: run.metadata.rerunOf, b: run.id })}>
+            {words.compare(shortId(run.metadata.rerunOf))}
+          </a>
+        )}
         <a class="btn small" href={hrefOf(["runs", run.id])}>
           {words.openRun}
         </a>

@@ -8,7 +8,7 @@ import type { Json, Run } from "../../api/types";
 import { Form, JsonEditor } from "../../form/Form";
 import { defaultOf, type Field, readField } from "../../form/schema";
 import { type Problems, validate } from "../../form/validate";
-import { formatAge, formatValue } from "../../format";
+import { formatAge, formatValue, shortId } from "../../format";
 import { useKeys } from "../../keys";
 import { Bones, Button, Command, Empty, Segments } from "../../parts/controls";
 import { Glyph } from "../../parts/glyphs";
@@ -17,10 +17,12 @@ import { Problem } from "../../parts/Problem";
 import { address, choose, hrefOf, open } from "../../router";
 import { now } from "../../state/clock";
 import { isOffline } from "../../state/connection";
+import { may } from "../../state/session";
 import { sayError } from "../../state/toast";
 import { texts } from "../../texts";
 import { glyphOf } from "../runs/sentence";
 import { Playground } from "./Playground";
+import { VersionField } from "./VersionField";
 
 const words = texts.start;
 const ENVELOPE = ["messages", "input"];
@@ -46,6 +48,10 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
   const [graph] = useLoad((signal) => api.graph(name, signal), [name]);
   const [earlier, again] = useLoad((signal) => api.runs(new URLSearchParams({ graph: name, pageSize: "12" }), signal), [name], 5);
   const inputOf = address.value.query.get("input");
+  const [earlierRun] = useLoad((signal) => (inputOf ? api.run(inputOf, signal) : Promise.resolve(null)), [inputOf]);
+  const repeated = earlierRun.value.data;
+  const [versions] = useLoad((signal) => (may("definitions:read") ? api.versions(name, signal).then((page) => page.items) : Promise.resolve([])), [name]);
+  const version = useSignal<string | null>(null);
   const value = useSignal<Json | undefined>(undefined);
   const mode = useSignal<"form" | "json">("form");
   const problems = useSignal<Problems>(new Map());
@@ -59,8 +65,9 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
     if (graph.value.data && value.value === undefined) value.value = defaultOf(field) ?? (field.kind === "group" || field.kind === "json" ? {} : undefined);
   }, [graph.value.data]);
   useEffect(() => {
-    if (inputOf) void api.run(inputOf).then((run) => (value.value = run.input), sayError);
-  }, [inputOf]);
+    if (repeated) value.value = repeated.input;
+    if (earlierRun.value.error) sayError(earlierRun.value.error);
+  }, [repeated, earlierRun.value.error]);
   const runId = address.value.query.get("run");
 
   const send = async (): Promise<void> => {
@@ -74,8 +81,9 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
     isBusy.value = true;
     try {
       const tagged = tags.value.split(",").map((tag) => tag.trim()).filter(Boolean);
-      const run = await api.start({ graph: name, input: value.value ?? {}, threadId: thread.value.trim() || undefined, tags: tagged.length ? tagged : undefined });
-      choose({ run: run.id, input: null });
+      const target = version.value ? { definitionId: version.value } : { graph: name };
+      const run = await api.start({ ...target, ...(repeated ? { metadata: { rerunOf: repeated.id } } : {}), input: value.value ?? {}, threadId: thread.value.trim() || undefined, tags: tagged.length ? tagged : undefined });
+      choose({ run: run.id });
       again();
     } catch (error) {
       if (error instanceof ApiError && error.problems.length) problems.value = new Map(error.problems.map((problem) => [problem.path.replace(/^(body\.)?input\.?/, ""), problem.message]));
@@ -117,6 +125,15 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
             </select>
             {graph.value.data?.description && <span class="help">{graph.value.data.description}</span>}
           </div>
+          {repeated && (
+            <div class="banner again">
+              <Glyph status={glyphOf(repeated)} />
+              <span class="grow">
+                <b>{words.againOf(shortId(repeated.id))}</b>. {words.againHelp}
+              </span>
+            </div>
+          )}
+          <VersionField graph={graph.value.data} versions={versions.value.data ?? []} chosen={version.value} usedBy={repeated?.definitionId ?? null} onChoose={(id) => (version.value = id)} />
           {graph.value.error !== null && <Problem error={graph.value.error} />}
           {graph.value.data &&
             (mode.value === "form" ? (

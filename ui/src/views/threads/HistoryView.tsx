@@ -3,13 +3,12 @@
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { api } from "../../api/client";
-import type { Checkpoint, Json, JsonMap } from "../../api/types";
+import type { Checkpoint, Json } from "../../api/types";
 import { DiffView } from "../../diff/DiffView";
-import { isSame } from "../../diff/sections";
 import { JsonEditor } from "../../form/Form";
 import { formatMoment, formatTime, shortId } from "../../format";
 import { useKeys } from "../../keys";
-import { Bones, Button } from "../../parts/controls";
+import { Bones, Button, Segments } from "../../parts/controls";
 import { useLoad } from "../../parts/load";
 import { Problem } from "../../parts/Problem";
 import { address, choose, hrefOf } from "../../router";
@@ -17,6 +16,7 @@ import { may } from "../../state/session";
 import { attempt } from "../../state/toast";
 import { texts } from "../../texts";
 import { ValueView } from "../run/inspector/ValueView";
+import { changedFields, toUpdate } from "./edits";
 import { findParting, nameOf, type Node, toTree, type Tree } from "./tree";
 
 const words = texts.threads;
@@ -81,6 +81,7 @@ export function HistoryView({ id }: { id: string }) {
           <span class="row acts">
             {mayWrite && <Button onClick={() => (isEditing.value = !isEditing.value)} keys="E">{words.edit}</Button>}
             {mayWrite && <Button onClick={fork} keys="F">{words.fork}</Button>}
+            <a class="btn" href={compareHref(id, here.checkpoint)}>{texts.compare.withOther}</a>
             <a class="btn" href={hrefOf(["runs"], { thread: id })}>
               {words.runs}
             </a>
@@ -108,6 +109,12 @@ export function HistoryView({ id }: { id: string }) {
       </div>
     </div>
   );
+}
+
+/** Where a checkpoint is compared with those of other runs: that of an edit belongs to no run, but to its thread. */
+function compareHref(threadId: string, checkpoint: Checkpoint): string {
+  const run = checkpoint.metadata.run_id;
+  return hrefOf(["runs", "compare"], { a: run?.startsWith("run_") ? run : `thread:${threadId}`, view: "state", ac: checkpoint.checkpointId });
 }
 
 function TreeView({ tree, here, a, b }: { tree: Tree; here: Node; a: string | null; b: string | null }) {
@@ -214,15 +221,18 @@ function Compare({ history, first, second }: { history: Checkpoint[]; first: Che
   );
 }
 
-/** Edit the state at a checkpoint: what was changed is written as if a node had returned it. */
+/** Edit the state at a checkpoint. A field that was changed gets the new value, or is passed to its reducer. */
 function Editor({ id, checkpoint, onDone }: { id: string; checkpoint: Checkpoint; onDone: (checkpointId: string | null) => void }) {
   const value = useSignal<Json | undefined>(checkpoint.values);
   const problem = useSignal<string | null>(null);
+  const merged = useSignal<string[]>([]);
   const asNode = useSignal(checkpoint.metadata.nodes?.find((node) => !node.startsWith("__")) ?? "");
   const changed = changedFields(checkpoint.values, value.value);
+  const names = Object.keys(changed);
   const save = (): void => {
+    if (problem.value !== null || !names.length) return;
     void attempt(async () => {
-      const made = await api.updateState(id, { values: changed, ...(asNode.value ? { asNode: asNode.value } : {}), ...(checkpoint.checkpointId ? { checkpointId: checkpoint.checkpointId } : {}) });
+      const made = await api.updateState(id, toUpdate(changed, merged.value, asNode.value, checkpoint.checkpointId));
       onDone(made.checkpointId);
     }, words.saved);
   };
@@ -241,25 +251,41 @@ function Editor({ id, checkpoint, onDone }: { id: string; checkpoint: Checkpoint
               if (!wrong) value.value = next;
             }}
           />
-          <span class="help">{words.editHelp}</span>
         </div>
+        {names.length > 0 && (
+          <div class="field" role="group" aria-labelledby="changed-fields">
+            <span class="label" id="changed-fields">
+              {words.changedFields}
+            </span>
+            {names.map((name) => (
+              <div class="row changed-field" key={name}>
+                <code class="cut grow">{name}</code>
+                <Segments
+                  label={words.howWritten(name)}
+                  chosen={merged.value.includes(name) ? "merge" : "overwrite"}
+                  onChoose={(how) => (merged.value = [...merged.value.filter((each) => each !== name), ...(how === "merge" ? [name] : [])])}
+                  choices={[
+                    { key: "overwrite", label: words.overwrite },
+                    { key: "merge", label: words.merge },
+                  ]}
+                />
+              </div>
+            ))}
+            <span class="help">{words.editHelp}</span>
+          </div>
+        )}
         <div class="field half">
           <label for="as-node">{words.asNode}</label>
           <input class="input" id="as-node" value={asNode.value} onInput={(event) => (asNode.value = event.currentTarget.value)} />
         </div>
       </div>
       <footer class="foot">
-        <span class="grow quiet">{Object.keys(changed).join(", ")}</span>
+        <span class="grow quiet cut">{names.join(", ")}</span>
         <Button onClick={() => onDone(null)}>{texts.close}</Button>
-        <Button look="main" keys="Ctrl Enter" onClick={save} isDisabled={problem.value !== null || !Object.keys(changed).length}>
+        <Button look="main" keys="Ctrl Enter" onClick={save} isDisabled={problem.value !== null || !names.length}>
           {words.save}
         </Button>
       </footer>
     </>
   );
-}
-
-function changedFields(before: JsonMap, after: Json | undefined): JsonMap {
-  if (!after || typeof after !== "object" || Array.isArray(after)) return {};
-  return Object.fromEntries(Object.entries(after).filter(([name, value]) => !isSame(before[name], value)));
 }

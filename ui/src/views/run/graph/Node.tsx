@@ -22,14 +22,15 @@ export function GraphNode({ view, at, isChosen, isTabStop, onChoose, onOpen }: N
   const press = (event: KeyboardEvent): void => {
     if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
-      onChoose();
+      if (view.visit || !view.isOpenable) onChoose();
+      else onOpen();
     } else if (event.key === "o" && view.isOpenable) onOpen();
   };
   return (
-    <g class={`node ${view.isInner ? "within" : view.status}${isChosen ? " selected" : ""}`} tabindex={isTabStop ? 0 : -1} role="treeitem" aria-selected={isChosen} data-node={view.id} onClick={onChoose} onKeyDown={press}>
+    <g class={`node ${view.isInner ? "within" : view.status}${isChosen ? " selected" : ""}`} tabindex={isTabStop ? 0 : -1} role="treeitem" aria-selected={isChosen} {...(view.isOpenable ? { "aria-expanded": false } : {})} data-node={view.id} onClick={onChoose} onKeyDown={press}>
       {isFan && [6, 3].map((d) => <rect key={d} class="sheet-2" x={x + d} y={y - d} width={width - 2 * d} height={height} rx="6" />)}
       <rect class="body" x={x} y={y} width={width} height={height} rx="6" />
-      {view.kind === "subgraph" && <rect class="inner" x={x + 3} y={y + 3} width={width - 6} height={height - 6} rx="3.5" />}
+      {(view.kind === "subgraph" || view.isChain) && <rect class="inner" x={x + 3} y={y + 3} width={width - 6} height={height - 6} rx="3.5" />}
       {!view.isInner && <GlyphAt status={view.status} x={x + 11} y={y + 10 + (isAlone ? 5 : 0)} />}
       <text class="name" x={x + (view.isInner ? 14 : 33)} y={y + 21 + (isAlone ? 5 : 0)}>
         {`${view.name} `}

@@ -2,11 +2,16 @@
    that stand beside each other have lanes beside each other; loops are told in words. */
 
 import { formatClock, formatDuration } from "../../../format";
+import { Button } from "../../../parts/controls";
 import { GlyphAt } from "../../../parts/glyphs";
+import { address, choose } from "../../../router";
+import { texts } from "../../../texts";
 import type { RunScene } from "../scene";
+import { unfoldEdge } from "./folds";
+import { useDrawing } from "./GraphPane";
 import { findBackEdges } from "./order";
 import { HeatStrip } from "./Node";
-import type { NodeView } from "./nodes";
+import { findNode, type NodeView } from "./nodes";
 
 const LANES = [20, 40, 60];
 const ROW = 48;
@@ -19,10 +24,13 @@ interface RailProps {
 }
 
 export function Rail({ scene, chosenKey, onChoose }: RailProps) {
-  if (!scene.graph) return null;
-  const { nodes, edges } = scene.graph;
+  const opened = address.value.query.getAll("open");
+  const drawing = useDrawing(scene, opened);
+  if (!drawing) return null;
+  const { nodes, edges, frames } = drawing;
+  const toggle = (id: string): void => choose({ open: opened.includes(id) ? opened.filter((each) => each !== id) : [...opened, id] });
   const lanes = lanesOf(nodes.map((node) => node.id), edges);
-  const views = scene.nodes(nodes, edges).filter((view) => view.kind !== "start" && view.kind !== "end");
+  const views = scene.nodes(drawing).filter((view) => view.kind !== "start" && view.kind !== "end");
   views.sort((a, b) => (lanes.get(a.id)?.rank ?? 0) - (lanes.get(b.id)?.rank ?? 0));
   const tops = new Map<string, number>();
   let height = 0;
@@ -36,13 +44,15 @@ export function Rail({ scene, chosenKey, onChoose }: RailProps) {
     return y === undefined ? null : [LANES[lanes.get(id)?.lane ?? 0] ?? 60, y];
   };
   const back = findBackEdges(nodes.map((node) => node.id), edges);
+  const chosenNode = findNode(views, chosenKey, scene.visits);
   return (
     <section class="railview rail-pane">
       <svg width="80" height={height} aria-hidden>
         {edges.map((edge, index) => {
           const [from, to] = [point(edge.source), point(edge.target)];
           if (!from || !to || back.has(index) || to[1] <= from[1]) return null;
-          const isTaken = scene.byNode.has(edge.source) && scene.byNode.has(edge.target);
+          const { source, target } = unfoldEdge(edge, drawing.chains);
+          const isTaken = scene.byNode.has(source) && scene.byNode.has(target);
           return <path key={index} class={`edge ${isTaken ? "taken" : edge.kind === "conditional" || edge.kind === "declared" ? "maybe" : ""}`} d={branch(from, to)} />;
         })}
         {views.map((view) => {
@@ -59,31 +69,45 @@ export function Rail({ scene, chosenKey, onChoose }: RailProps) {
       </svg>
       <div class="grow">
         {views.map((view) => (
-          <RailRow key={view.id} view={view} scene={scene} isChosen={view.visits.some((visit) => visit.key === chosenKey)} onChoose={onChoose} />
+          <RailRow key={view.id} view={view} scene={scene} frame={frames.find((frame) => frame.members[0] === view.id)} isChosen={view.id === chosenNode} onChoose={onChoose} onToggle={toggle} />
         ))}
       </div>
     </section>
   );
 }
 
-function RailRow({ view, scene, isChosen, onChoose }: { view: NodeView; scene: RunScene; isChosen: boolean; onChoose: (key: string) => void }) {
+interface RailRowProps {
+  view: NodeView;
+  scene: RunScene;
+  /** The frame of which it is the first node. */
+  frame: { id: string; name: string } | undefined;
+  isChosen: boolean;
+  onChoose: (key: string) => void;
+  onToggle: (id: string) => void;
+}
+
+function RailRow({ view, scene, frame, isChosen, onChoose, onToggle }: RailRowProps) {
   const { visit } = view;
   const took = visit ? ((visit.endedAt ?? scene.now) - visit.startedAt) / 1000 : null;
   return (
-    <button type="button" class={`rr${view.heat.length ? " tall" : ""}${visit ? "" : " due"}${isChosen ? " chosen" : ""}`} disabled={!visit} onClick={() => visit && onChoose(visit.key)}>
-      <b class="cut">
-        {view.name} <span class="quiet">{view.badge}</span>
-      </b>
-      <span class="right">{took === null ? "" : visit?.endedAt ? formatDuration(took) : formatClock(took)}</span>
-      <span class="meta">
-        {view.heat.length ? "" : view.meta} {view.hot && <span class={`s-${view.status === "retrying" ? "failed" : view.status}`}>{view.hot}</span>}
-      </span>
-      {view.heat.length > 0 && (
-        <svg class="heat" viewBox="0 0 240 24" preserveAspectRatio="none" aria-hidden>
-          <HeatStrip heat={view.heat} x={0} y={4} width={240} />
-        </svg>
-      )}
-    </button>
+    <div class={`railrow${isChosen ? " chosen" : ""}`}>
+      <button type="button" class={`rr${view.heat.length ? " tall" : ""}${visit ? "" : " due"}`} disabled={!visit} onClick={() => visit && onChoose(visit.key)}>
+        <b class="cut">
+          {view.name} <span class="quiet">{view.badge}</span>
+        </b>
+        <span class="right">{took === null || view.isChain ? "" : visit?.endedAt ? formatDuration(took) : formatClock(took)}</span>
+        <span class="meta">
+          {view.heat.length ? "" : view.meta} {view.hot && <span class={`s-${view.status === "retrying" ? "failed" : view.status}`}>{view.hot}</span>}
+        </span>
+        {view.heat.length > 0 && (
+          <svg class="heat" viewBox="0 0 240 24" preserveAspectRatio="none" aria-hidden>
+            <HeatStrip heat={view.heat} x={0} y={4} width={240} />
+          </svg>
+        )}
+      </button>
+      {view.isOpenable && <Button look="bare small" icon="open" label={texts.run.graph.open(view.name)} onClick={() => onToggle(view.id)} />}
+      {frame && <Button look="bare small" icon="shut" label={texts.run.graph.shut(frame.name)} onClick={() => onToggle(frame.id)} />}
+    </div>
   );
 }
 

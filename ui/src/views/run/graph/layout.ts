@@ -49,7 +49,22 @@ export interface Bar {
   width: number;
 }
 
+/** Nodes with a frame around them: what is open in place. */
+export interface Group {
+  id: string;
+  name: string;
+  members: string[];
+}
+
+export interface PlacedGroup extends Group {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
 export interface Layout {
+  frames: PlacedGroup[];
   nodes: Map<string, Placed>;
   edges: Routed[];
   bars: Bar[];
@@ -66,7 +81,7 @@ const BAR_STEP = 22;
 const MARGIN = 8;
 const PER_LETTER = 6;
 
-export function layOut(boxes: Box[], edges: EdgeIn[]): Layout {
+export function layOut(boxes: Box[], edges: EdgeIn[], groups: Group[] = []): Layout {
   const ids = boxes.map((box) => box.id);
   const known = new Set(ids);
   const drawn = edges.filter((edge) => known.has(edge.source) && known.has(edge.target));
@@ -89,7 +104,7 @@ export function layOut(boxes: Box[], edges: EdgeIn[]): Layout {
   const lanes = new Lanes([...nodes.values()], edgesOut.filter((route) => route !== null));
   const routed = drawn.map((edge, index) => edgesOut[index] ?? lanes.route(edge));
   const tips = bars.map((bar) => tipOf(bar, nodes));
-  return crop(nodes, [...routed, ...tips], bars);
+  return crop(nodes, [...routed, ...tips], bars, groups);
 }
 
 function barId(target: string): string {
@@ -290,8 +305,16 @@ function simplify(points: Point[]): Point[] {
   });
 }
 
+function placeGroup(group: Group, nodes: Map<string, Placed>): PlacedGroup[] {
+  const within = group.members.map((id) => nodes.get(id)).filter((node) => node !== undefined);
+  if (!within.length) return [];
+  const [x, y] = [Math.min(...within.map((node) => node.x)) - 16, Math.min(...within.map((node) => node.y)) - 22];
+  const [right, bottom] = [Math.max(...within.map((node) => node.x + node.width)) + 16, Math.max(...within.map((node) => node.y + node.height)) + 12];
+  return [{ ...group, x, y, width: right - x, height: bottom - y }];
+}
+
 /** Move everything so that it begins at the margin, and measure it, with the labels. */
-function crop(nodes: Map<string, Placed>, edges: Routed[], bars: Bar[]): Layout {
+function crop(nodes: Map<string, Placed>, edges: Routed[], bars: Bar[], groups: Group[]): Layout {
   let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
   const include = (x: number, y: number): void => {
     left = Math.min(left, x);
@@ -307,6 +330,10 @@ function crop(nodes: Map<string, Placed>, edges: Routed[], bars: Bar[]): Layout 
     for (const [x, y] of points) include(x, y);
     if (label) include(label.at[0] + (label.anchor === "end" ? -1 : 1) * edge.label.length * PER_LETTER, label.at[1]);
   }
+  for (const { x, y, width, height } of groups.flatMap((group) => placeGroup(group, nodes))) {
+    include(x, y);
+    include(x + width, y + height);
+  }
   if (!nodes.size) [left, right, top, bottom] = [0, 0, 0, 0];
   const [dx, dy] = [MARGIN - left, MARGIN - top];
   for (const node of nodes.values()) [node.x, node.y] = [node.x + dx, node.y + dy];
@@ -315,7 +342,8 @@ function crop(nodes: Map<string, Placed>, edges: Routed[], bars: Bar[]): Layout 
     route.points = route.points.map(([x, y]) => [x + dx, y + dy]);
     if (route.label) route.label = { ...route.label, at: [route.label.at[0] + dx, route.label.at[1] + dy] };
   }
-  return { nodes, edges, bars, width: right - left + 2 * MARGIN, height: bottom - top + 2 * MARGIN };
+  const frames = groups.flatMap((group) => placeGroup(group, nodes));
+  return { nodes, edges, bars, frames, width: right - left + 2 * MARGIN, height: bottom - top + 2 * MARGIN };
 }
 
 /** The path of an edge with round corners, as the `d` of SVG. */

@@ -4,7 +4,7 @@ import type { DrawnNode, Wait } from "../../../api/types";
 import { cutMiddle, formatClock, formatCost, formatCount, formatDuration } from "../../../format";
 import type { Status } from "../../../parts/glyphs";
 import { texts } from "../../../texts";
-import { attemptCount, type Counts, lastAttempt, type Task, type Visit } from "../model";
+import { attemptCount, type Counts, findVisit, lastAttempt, type Task, type Visit } from "../model";
 
 export interface NodeView {
   id: string;
@@ -20,8 +20,10 @@ export interface NodeView {
   visit: Visit | null;
   heat: Heat[];
   isOpenable: boolean;
-  /** A node of a subgraph that is open: the run does not record its steps, so it has no status. */
+  /** A node of a subgraph that is open, whose steps are not read yet: it has no status. */
   isInner: boolean;
+  /** It stands for a chain of steps. */
+  isChain: boolean;
   width: number;
   height: number;
 }
@@ -29,6 +31,38 @@ export interface NodeView {
 const words = texts.run.graph;
 const HEAT_COLUMNS = 38;
 const NAME_WIDTH = 7.2;
+
+/** A chain that is folded: its status is that of the step in it that asks most for a look, which the second line names. */
+export function viewChain(node: DrawnNode, members: { name: string; visits: Visit[] }[]): NodeView {
+  const lasts = members.map(({ name, visits }) => ({ name, visit: visits[visits.length - 1] ?? null }));
+  const begun = lasts.filter(({ visit }) => visit !== null);
+  const done = begun.filter(({ visit }) => visit?.status === "completed" || visit?.status === "skipped").length;
+  const first = MOST_PRESSING.map((status) => begun.find(({ visit }) => visit?.status === status)).find(Boolean) ?? begun[begun.length - 1];
+  const isDone = done === members.length;
+  const isQuiet = !first?.visit || first.visit.status === "completed" || first.visit.status === "skipped";
+  const visits = members.flatMap((member) => member.visits);
+  const view: NodeView = {
+    id: node.id,
+    kind: node.kind,
+    name: node.label,
+    status: isDone ? "completed" : isQuiet ? "pending" : (first?.visit?.status ?? "pending"),
+    meta: isDone ? words.folded(done) : begun.length ? words.part(done, members.length) : words.noStep,
+    hot: isQuiet ? "" : (first?.name ?? ""),
+    badge: "",
+    visits,
+    visit: first?.visit ?? null,
+    heat: [],
+    isOpenable: true,
+    isInner: false,
+    isChain: true,
+    width: 136,
+    height: isQuiet ? 44 : 60,
+  };
+  return fit(view, 33 + 30);
+}
+
+/** What a person looks at first, of several steps. */
+const MOST_PRESSING: Status[] = ["failed", "waiting", "retrying", "running", "timer", "paused", "cancelled"];
 
 interface Context {
   visits: Visit[];
@@ -55,6 +89,7 @@ export function viewNode(node: DrawnNode, { visits, waits, cost, joins, now, can
     heat: [],
     isOpenable: node.kind === "subgraph" && canOpen,
     isInner,
+    isChain: false,
     width: 136,
     height: 44,
   };
@@ -106,6 +141,12 @@ function describe(view: NodeView, visit: Visit, waits: Wait[], cost: (visit: Vis
 function viewFanOut(view: NodeView, visit: Visit): NodeView {
   const fan = fit({ ...view, badge: words.times(visit.tasks.length), hot: countWords(visit.counts), heat: heatOf(visit.tasks, HEAT_COLUMNS), height: 88 }, 33 + 60);
   return { ...fan, width: Math.max(176, fan.width) };
+}
+
+/** Return the id of the node that shows what a key names: a visit, a step inside a box that is open, or else its box. */
+export function findNode(views: NodeView[], key: string | null, visits: Visit[]): string | undefined {
+  const nodeOf = (each: string | null | undefined): string | undefined => views.find((view) => view.visits.some((visit) => visit.key === each))?.id;
+  return nodeOf(key) ?? nodeOf(findVisit(key, visits)?.key);
 }
 
 export function countWords(counts: Counts): string {

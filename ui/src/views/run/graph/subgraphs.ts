@@ -1,11 +1,12 @@
 /* Subgraphs that are open in place: their nodes stand in the drawing instead of their box. */
 
+import type { Group } from "./layout";
 import type { Diagram, DrawnEdge, DrawnNode, GraphDescription } from "../../../api/types";
 
 export interface OpenDrawing {
   nodes: DrawnNode[];
   edges: DrawnEdge[];
-  frames: { id: string; name: string; members: string[] }[];
+  frames: Group[];
 }
 
 export function openInPlace(graph: GraphDescription, diagram: Diagram | null, opened: string[]): OpenDrawing {
@@ -25,7 +26,19 @@ export function innerOf(diagram: Diagram, id: string): Diagram | null {
   const edges = diagram.edges
     .filter((edge) => edge.source.startsWith(prefix) && edge.target.startsWith(prefix))
     .map((edge) => ({ ...edge, source: edge.source.slice(prefix.length), target: edge.target.slice(prefix.length) }));
-  return nodes.length ? { nodes, edges } : null;
+  return nodes.length ? withoutTerminals({ nodes, edges }) : null;
+}
+
+/** Leave out where subgraphs within begin and end: edges lead through them. */
+function withoutTerminals(drawing: Diagram): Diagram {
+  let { edges } = drawing;
+  const terminals = drawing.nodes.filter((node) => /:__(start|end)__$/.test(node.id)).map((node) => node.id);
+  for (const id of terminals) {
+    const [into, out] = [edges.filter((edge) => edge.target === id), edges.filter((edge) => edge.source === id)];
+    const through = into.flatMap((one) => out.map((other) => ({ source: one.source, target: other.target, kind: one.kind === "plain" ? other.kind : one.kind, label: one.label || other.label })));
+    edges = [...edges.filter((edge) => edge.source !== id && edge.target !== id), ...through];
+  }
+  return { nodes: drawing.nodes.filter((node) => !terminals.includes(node.id)), edges };
 }
 
 function replace(drawing: OpenDrawing, box: DrawnNode, inner: Diagram): OpenDrawing {

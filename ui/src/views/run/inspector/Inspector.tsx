@@ -9,32 +9,36 @@ import { formatCost, formatDuration, formatTime } from "../../../format";
 import { useKeys } from "../../../keys";
 import { Button, Empty, type TabChoice, Tabs } from "../../../parts/controls";
 import { Glyph } from "../../../parts/glyphs";
+import { later } from "../../../parts/later";
 import { address, choose } from "../../../router";
 import { texts } from "../../../texts";
 import { attemptCount, type Visit } from "../model";
 import type { RunScene } from "../scene";
 import type { RunStore } from "../store";
 import { Answer } from "./Answer";
-import { ErrorTab } from "./ErrorTab";
 import { LogLines } from "./LogLines";
-import { Conversation } from "./Conversation";
 import { outputOf } from "./states";
-import { TasksTab } from "./TasksTab";
 import { ValueView } from "./ValueView";
 
 const words = texts.run.inspector;
+const Conversation = later(async () => (await import("./tabs")).Conversation);
+const ErrorTab = later(async () => (await import("./tabs")).ErrorTab);
+const InsideTab = later(async () => (await import("./tabs")).InsideTab);
+const TasksTab = later(async () => (await import("./tabs")).TasksTab);
 export type InspectorTab = keyof typeof words.tabs;
 
 interface InspectorProps {
   store: RunStore;
   scene: RunScene;
   visit: Visit | null;
+  /** The key of the step inside a subgraph that is chosen. */
+  innerKey: string | null;
   onChoose: (key: string) => void;
   isWide: boolean;
   onWiden: () => void;
 }
 
-export function Inspector({ store, scene, visit, onChoose, isWide, onWiden }: InspectorProps) {
+export function Inspector({ store, scene, visit, innerKey, onChoose, isWide, onWiden }: InspectorProps) {
   useEffect(() => {
     if (!store.logs.peek()) void store.loadLogs();
   }, [store]);
@@ -48,7 +52,7 @@ export function Inspector({ store, scene, visit, onChoose, isWide, onWiden }: In
   };
   const tabs = visit ? tabsOf(store, scene, visit) : [];
   const asked = address.value.query.get("tab") as InspectorTab | null;
-  const chosen = visit ? chooseTab(visit, tabs, asked) : "diff";
+  const chosen = visit ? chooseTab(visit, tabs, asked, innerKey) : "diff";
   const chooseAt = (index: number) => (): void => {
     const tab = tabs[index];
     if (tab) choose({ tab: tab.key });
@@ -63,14 +67,14 @@ export function Inspector({ store, scene, visit, onChoose, isWide, onWiden }: In
   });
   if (!visit) {
     return (
-      <section class="pane inspect" aria-label={words.title}>
+      <section class="pane inspect" id="inspector" aria-label={words.title}>
         <Empty title={words.none} />
       </section>
     );
   }
   const at = scene.visits.findIndex((each) => each.key === visit.key);
   return (
-    <section class="pane inspect" aria-label={words.title}>
+    <section class="pane inspect" id="inspector" aria-label={words.title}>
       <div class="who">
         <div class="row">
           <Glyph status={visit.status} />
@@ -81,7 +85,7 @@ export function Inspector({ store, scene, visit, onChoose, isWide, onWiden }: In
         </div>
         <p class="quiet">{factsOf(scene, visit)}</p>
       </div>
-      <Tabs label={words.title} tabs={tabs} chosen={chosen} onChoose={(key) => choose({ tab: key })} />
+      <Tabs label={words.title} tabs={tabs} chosen={chosen} onChoose={(key) => choose({ tab: key, ...(innerKey && key !== "inside" ? { step: visit.key } : {}) })} />
       <div class="body" role="tabpanel">
         {scene.run.status === "failed" && scene.run.error && !scene.run.error.step && (
           <div class="banner bad">
@@ -90,7 +94,7 @@ export function Inspector({ store, scene, visit, onChoose, isWide, onWiden }: In
           </div>
         )}
         <Answer store={store} visit={visit} />
-        <Content store={store} scene={scene} visit={visit} tab={chosen} isWide={isWide} />
+        <Content store={store} scene={scene} visit={visit} innerKey={innerKey} onChoose={onChoose} tab={chosen} isWide={isWide} />
       </div>
     </section>
   );
@@ -162,11 +166,14 @@ function tabsOf(store: RunStore, scene: RunScene, visit: Visit): TabChoice<Inspe
     { key: "logs", label: words.tabs.logs, count: lines, isEmpty: !lines },
     { key: "error", label: words.tabs.error, count: failed, isEmpty: !failed && visit.status !== "failed" },
   ];
+  const inside = scene.innerOf(visit).length;
+  if (inside) tabs.splice(1, 0, { key: "inside", label: words.tabs.inside, count: inside });
   return visit.tasks.length > 1 ? [{ key: "tasks", label: words.tabs.tasks, count: visit.tasks.length }, ...tabs] : tabs;
 }
 
 /** A step that failed opens at its error, a fan-out at its tasks; otherwise the tab stays. */
-function chooseTab(visit: Visit, tabs: TabChoice<InspectorTab>[], asked: InspectorTab | null): InspectorTab {
+function chooseTab(visit: Visit, tabs: TabChoice<InspectorTab>[], asked: InspectorTab | null, innerKey: string | null): InspectorTab {
+  if (innerKey && tabs.some((tab) => tab.key === "inside")) return "inside";
   if (asked && tabs.some((tab) => tab.key === asked)) return asked;
   if (visit.tasks.length > 1) return "tasks";
   if (visit.status === "failed" || visit.status === "retrying") return "error";
@@ -177,17 +184,21 @@ interface ContentProps {
   store: RunStore;
   scene: RunScene;
   visit: Visit;
+  innerKey: string | null;
+  onChoose: (key: string) => void;
   tab: InspectorTab;
   isWide: boolean;
 }
 
-function Content({ store, scene, visit, tab, isWide }: ContentProps) {
+function Content({ store, scene, visit, innerKey, onChoose, tab, isWide }: ContentProps) {
   const states = statesOf(store, visit);
   const isGone = store.states.value[visit.key] === "gone";
   const before: JsonMap = states?.before ?? {};
   switch (tab) {
     case "tasks":
       return <TasksTab visit={visit} now={scene.now} />;
+    case "inside":
+      return <InsideTab inner={scene.innerOf(visit)} chosenKey={innerKey} now={scene.now} onChoose={onChoose} />;
     case "diff":
       if (isGone) return <p class="block quiet">{words.noState}</p>;
       if (!states) return null;

@@ -59,7 +59,7 @@ export function Waterfall({ scene, chosenKey, onChoose, onPane, children }: Wate
       <div class="fall">
         <Axis ticks={ticks.map(({ at, label }) => ({ x: scale.place(at), label }))} nowAt={nowAt} scale={scale} onZoom={(chosen) => (zoom.value = chosen)} />
         {rows.map((row) => (
-          <Row key={row.key} row={row} scale={scale} ticks={ticks.map(({ at }) => scale.place(at))} nowAt={nowAt} isChosen={row.level === 0 && row.visit !== null && isOf(scene, row, chosenKey)} onChoose={onChoose} />
+          <Row key={row.key} row={row} scale={scale} ticks={ticks.map(({ at }) => scale.place(at))} nowAt={nowAt} isChosen={row.visit !== null && isOf(scene, row, chosenKey)} onChoose={onChoose} />
         ))}
       </div>
       {children}

@@ -37,13 +37,12 @@ export function fallRows(scene: RunScene, mode: "steps" | "calls", chosenKey: st
   const rows: FallRow[] = [];
   const nodes = scene.graph?.nodes ?? [];
   const labels = new Map(nodes.map((node) => [node.id, node.label]));
-  const groups = [...scene.byNode].sort(([, a], [, b]) => (a[0]?.startedAt ?? 0) - (b[0]?.startedAt ?? 0));
-  for (const [id, visits] of groups) {
+  for (const [id, visits] of sortGroups(scene.byNode)) {
     const last = visits[visits.length - 1];
-    if (!last) continue;
+    if (!last || (isInside(id) && mode === "calls")) continue;
     const chosen = visits.find((visit) => visit.key === chosenKey);
-    rows.push(nodeRow(labels.get(id) ?? id, id, visits, chosen ?? last, scene));
     const shown = chosen ?? last;
+    rows.push({ ...nodeRow(labels.get(id) ?? nameInside(id), id, visits, shown, scene), level: isInside(id) ? 1 : 0 });
     if (mode === "calls") rows.push(...callRows(scene, id, visits));
     else if (shown.tasks.length > 1) rows.push(...taskRows(shown, now));
     else if (shown === chosen && shown.tasks[0] && attemptCount(shown.tasks[0]) > 1) rows.push(...attemptRows(shown, shown.tasks[0], now));
@@ -58,6 +57,22 @@ export function fallRows(scene: RunScene, mode: "steps" | "calls", chosenKey: st
     rows.push({ ...EMPTY, key: node.id, status: "pending", name: node.label, took: texts.none });
   }
   return rows;
+}
+
+function isInside(id: string): boolean {
+  return id.includes("/");
+}
+
+/** The name of a node inside a box: the last part of its id. */
+function nameInside(id: string): string {
+  return id.slice(id.lastIndexOf("/") + 1).split(":").pop() ?? id;
+}
+
+/** The visits by node, in the order in which nodes were visited first; those inside a box follow it. */
+function sortGroups(byNode: Map<string, Visit[]>): [string, Visit[]][] {
+  const sorted = [...byNode].sort(([, a], [, b]) => (a[0]?.startedAt ?? 0) - (b[0]?.startedAt ?? 0));
+  const inner = sorted.filter(([id]) => isInside(id));
+  return sorted.filter(([id]) => !isInside(id)).flatMap((group) => [group, ...inner.filter(([id]) => id.startsWith(`${group[0]}/`))]);
 }
 
 const EMPTY: FallRow = { key: "", visit: null, level: 0, status: null, name: "", note: "", bars: [], comb: null, took: "", text: null };
