@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 # Some machines set this variable. Tests start hundreds of processes, and each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo ui test test-full check bench chaos fuzz lock
+.PHONY: help setup demo ui pictures test test-full check bench chaos fuzz lock
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -27,6 +27,11 @@ ui: ## build the web page, which `statewright dev` and `serve` serve under /ui/
 	@sh scripts/setup dev
 	@$(PYTHON) scripts/build_page.py
 
+pictures: ## take the pictures of the web page in docs/pictures, with Chromium
+	@sh scripts/setup dev
+	@$(PYTHON) scripts/build_page.py
+	@$(PYTHON) scripts/pictures
+
 test: ## run all tests, in three parallel processes
 	@sh scripts/setup dev
 	@$(PYTHON) scripts/build_page.py --if-possible
@@ -45,6 +50,7 @@ check: ## check format, lint and types, as CI does
 
 bench: ## compare performance with other libraries, and write benchmarks/RESULTS.md
 	@sh scripts/setup run
+	@$(PYTHON) scripts/build_page.py --if-possible
 	@$(PYTHON) -m benchmarks
 
 chaos: ## kill runs, servers and Postgres, and check that nothing is lost: make chaos KILLS=300 SEED=1

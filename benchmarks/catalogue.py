@@ -19,6 +19,7 @@ from benchmarks.cases import (
     loop,
     messages,
     nesting,
+    page,
     postgres,
     service,
     short_runs,
@@ -50,6 +51,7 @@ _CASES = (
     states,
     agents,
     service,
+    page,
     importing,
     compiling,
 )

@@ -23,16 +23,18 @@ PATIENCE = 60.0
 class Served:
     """A running server on a loopback port."""
 
-    def __init__(self, command: Sequence[str], port: int, ready: str, folder: Path) -> None:
+    def __init__(
+        self, command: Sequence[str], port: int, ready: str, folder: Path, *, patience: float = PATIENCE
+    ) -> None:
         self.port = port
         self.folder = folder
         self._log = (folder / "server.log").open("wb")
         self.process = subprocess.Popen(command, cwd=folder, stdout=self._log, stderr=subprocess.STDOUT, env=_quiet())
         atexit.register(self.close)
-        self._await(ready)
+        self._await(ready, patience)
 
-    def _await(self, ready: str) -> None:
-        until = time.monotonic() + PATIENCE
+    def _await(self, ready: str, patience: float) -> None:
+        until = time.monotonic() + patience
         while time.monotonic() < until and self.process.poll() is None:
             with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}{ready}", timeout=2) as answer:
                 if answer.status == 200:
@@ -72,10 +74,13 @@ def theirs() -> Served:
 
 def _reserve() -> tuple[Path, int]:
     """Return a new folder and a free port."""
+    return Path(tempfile.mkdtemp(prefix="statewright-bench-")), free_port()
+
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    return Path(tempfile.mkdtemp(prefix="statewright-bench-")), port
+        return probe.getsockname()[1]
 
 
 def _quiet() -> dict[str, str]:

@@ -3,7 +3,11 @@
    They are read with `fetch` rather than `EventSource`: the reader then knows why a stream ended (the run has ended, the
    server stopped, the key was revoked), and sets Last-Event-ID itself, so that it can begin after what was read before.
    Events of a run are numbered without gaps: an event is taken if its number is the next one, dropped if it was seen before,
-   and a gap makes the reader begin again after the last one it has. So nothing is lost, and nothing is taken twice. */
+   and a gap makes the reader begin again after the last one it has. So nothing is lost, and nothing is taken twice.
+
+   Over HTTP/1.1 a browser opens six connections to a server, for all its tabs together, and a stream keeps one. With a
+   stream in each tab the seventh tab would wait for ever. So a tab that stays hidden gives its streams up, and goes on after
+   the last event when it is looked at again. */
 
 import { noteReached, noteUnreachable } from "../state/connection";
 import { noteSignedOut, ROOT } from "./client";
@@ -12,7 +16,9 @@ import type { LiveEvent, Run, RunEvent } from "./types";
 
 const LONGEST_PAUSE = 8_000;
 const SILENCE = 40_000; // the server sends a comment every 15 s
-type Outcome = "end" | "lost" | "stop";
+/** Milliseconds for which a hidden tab keeps its streams: who only looks something up in another tab misses nothing. */
+const KEPT_HIDDEN = 10_000;
+type Outcome = "end" | "lost" | "hidden" | "stop";
 
 interface Reading {
   path: string;
@@ -33,6 +39,10 @@ async function follow(lastId: string, reading: Reading): Promise<void> {
       last = id;
     });
     if (outcome === "stop" || (outcome === "end" && reading.isComplete())) return;
+    if (outcome === "hidden") {
+      await untilVisible(reading.signal);
+      continue;
+    }
     if (outcome === "lost") {
       noteUnreachable();
       failures += 1;
@@ -46,6 +56,11 @@ async function readOnce(lastId: string, reading: Reading, seen: (id: string) => 
   const stop = (): void => controller.abort();
   reading.signal.addEventListener("abort", stop);
   let alarm = setTimeout(stop, SILENCE);
+  let isHidden = false;
+  const stopWatching = whenLongHidden(() => {
+    isHidden = true;
+    stop();
+  });
   try {
     const response = await fetch(ROOT + reading.path, {
       headers: { accept: "text/event-stream", ...(lastId ? { "last-event-id": lastId } : {}) },
@@ -73,12 +88,42 @@ async function readOnce(lastId: string, reading: Reading, seen: (id: string) => 
       seen(last);
     }
   } catch {
-    return reading.signal.aborted ? "stop" : "lost";
+    return reading.signal.aborted ? "stop" : isHidden ? "hidden" : "lost";
   } finally {
     clearTimeout(alarm);
+    stopWatching();
     reading.signal.removeEventListener("abort", stop);
     controller.abort();
   }
+}
+
+/** Call a function once the tab has been hidden for a while. Returns a function that stops the watch. */
+function whenLongHidden(call: () => void): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const look = (): void => {
+    clearTimeout(timer);
+    if (document.hidden) timer = setTimeout(call, KEPT_HIDDEN);
+  };
+  document.addEventListener("visibilitychange", look);
+  look();
+  return () => {
+    clearTimeout(timer);
+    document.removeEventListener("visibilitychange", look);
+  };
+}
+
+function untilVisible(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const look = (): void => {
+      if (document.hidden && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      signal.removeEventListener("abort", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look);
+    look();
+  });
 }
 
 export interface RunStreamOptions {

@@ -2,6 +2,7 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { formatCount } from "../format";
 import { texts } from "../texts";
 import { Icon, type IconName } from "./icons";
 
@@ -98,7 +99,7 @@ export function Tabs<K extends string>({ tabs, chosen, onChoose, label }: { tabs
           onClick={() => onChoose(key)}
         >
           {text}
-          {count ? <span class="count">{count > 9999 ? "9999+" : count}</span> : null}
+          {count ? <span class="count">{formatCount(count)}</span> : null}
         </button>
       ))}
     </div>

@@ -200,6 +200,7 @@ function Side({ wait, isApproval }: { wait: Wait; isApproval: boolean }) {
   const known = { ...detailsOf(wait), ...shortValues(data?.state?.values ?? {}, wait) };
   const next = data?.graph?.edges.find((edge) => edge.source === wait.stepName && edge.target !== "__end__")?.target ?? "";
   const age = data ? ageOf(data.run, now.value) : null;
+  const due = wait.dueAt ? (Date.parse(wait.dueAt) - now.value) / 1000 : null;
   return (
     <aside class="side">
       {Object.keys(known).length > 0 && (
@@ -227,7 +228,7 @@ function Side({ wait, isApproval }: { wait: Wait; isApproval: boolean }) {
           {!isApproval && next && <dt>{words.answered}</dt>}
           {!isApproval && next && <dd>{words.nextAnswer(next)}</dd>}
           <dt>{words.nothing}</dt>
-          <dd>{wait.dueAt ? words.nextExpires(formatAgo(wait.dueAt, now.value)) : words.nextNothing}</dd>
+          <dd>{due === null ? words.nextNothing : due > 0 ? words.nextExpires(formatDuration(due)) : words.nextExpired}</dd>
         </dl>
       </section>
       <section>
@@ -238,7 +239,7 @@ function Side({ wait, isApproval }: { wait: Wait; isApproval: boolean }) {
           </a>{" "}
           {data?.run.graph}
         </p>
-        {data && age !== null && <p class="quiet">{words.soFar(formatCost(data.run.totalCostUsd), formatDuration(age))}</p>}
+        {data && age !== null && <p class="quiet">{words.soFar(data.run.totalCostUsd ? formatCost(data.run.totalCostUsd) : "", formatDuration(age))}</p>}
       </section>
     </aside>
   );

@@ -7,7 +7,7 @@ import { formatTime } from "../../format";
 import { Glyph } from "../../parts/glyphs";
 import { texts } from "../../texts";
 import { windowAt } from "../runs/windowing";
-import { noteOf, statusOf, wordsOf } from "./LatestEvents";
+import { noteOf, statusOf, tookOf, wordsOf } from "./LatestEvents";
 
 const ROW = 32;
 
@@ -42,6 +42,7 @@ function EventRow({ event, name, isOpen, onOpen }: { event: RunEvent; name: stri
         <span class="cut">
           {wordsOf(event.eventType)} <b>{String(event.payload.stepName ?? name)}</b> <span class="quiet mono">{noteOf(event)}</span>
         </span>
+        <span class="d">{tookOf(event)}</span>
       </button>
       {isOpen && <pre class="trace">{JSON.stringify(event.payload, null, 2)}</pre>}
     </>

@@ -1,7 +1,7 @@
 /* The latest events of a run, and what events say in short. */
 
 import type { RunEvent } from "../../api/types";
-import { formatTime, formatValue } from "../../format";
+import { formatDuration, formatTime, formatValue } from "../../format";
 import { Glyph, type Status } from "../../parts/glyphs";
 import { texts } from "../../texts";
 
@@ -26,7 +26,7 @@ export function LatestEvents({ events, namesById, onAll }: { events: RunEvent[];
             <span class="cut">
               {wordsOf(event.eventType)} <b>{String(event.payload.stepName ?? namesById.get(event.stepRunId ?? "") ?? "")}</b> <span class="quiet mono">{noteOf(event)}</span>
             </span>
-            <span />
+            <span class="d">{tookOf(event)}</span>
           </div>
         ))}
     </div>
@@ -50,13 +50,22 @@ export function wordsOf(type: string): string {
   return type.replace(/^STEP_/, "").replaceAll("_", " ").toLowerCase();
 }
 
+/** What stands elsewhere in the row, or only leads to other records. */
+const LEFT_OUT = new Set(["stepName", "stepType", "durationMs", "call", "error", "approvalId", "waitId", "stepRunId"]);
+/** Fields whose values speak for themselves. */
+const NAMELESS = new Set(["tool", "model", "agent", "reason", "signalType"]);
+
 export function noteOf(event: RunEvent): string {
-  const { stepName: _, stepType: __, ...rest } = event.payload;
-  const error = rest.error;
+  const { error } = event.payload;
   if (error && typeof error === "object" && !Array.isArray(error)) return formatValue(error.message, 90);
-  return Object.entries(rest)
-    .filter(([, value]) => value !== null && value !== "")
-    .map(([name, value]) => `${name} ${formatValue(value, 40)}`)
+  return Object.entries(event.payload)
+    .filter(([name, value]) => !LEFT_OUT.has(name) && value !== null && value !== "")
+    .map(([name, value]) => (name === "at" ? `at ${formatTime(String(value))}` : `${NAMELESS.has(name) ? "" : `${name} `}${formatValue(value, 40)}`))
     .join(", ")
     .slice(0, 120);
+}
+
+export function tookOf(event: RunEvent): string {
+  const took = event.payload.durationMs;
+  return typeof took === "number" ? formatDuration(took / 1000) : "";
 }

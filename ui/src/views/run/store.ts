@@ -14,6 +14,9 @@ import { type Attempt, readAttempts, readVisits, type Visit } from "./model";
 
 /** Pages of the trace that are read for the steps inside subgraphs, of 1 000 steps each. */
 const MOST_PAGES = 5;
+/** Milliseconds of a frame, and of the longest time for which events are held back. */
+const FRAME = 16;
+const LONGEST_DELAY = 300;
 const ENDED = ["completed", "failed", "cancelled"];
 
 /** The drawings that were read before, so that the next run of a graph is drawn at once. */
@@ -45,6 +48,8 @@ export class RunStore {
   private pending: RunEvent[] = [];
   private frame = 0;
   private isLoadingInner = false;
+  /** How long it took to apply and show the last events, in milliseconds. */
+  private cost = 0;
 
   constructor(readonly id: string) {
     this.waits = computed(() => (waits.value ?? []).filter((wait) => wait.workflowRunId === id));
@@ -74,7 +79,6 @@ export class RunStore {
   close(): void {
     this.controller.abort();
     clearTimeout(this.timer);
-    cancelAnimationFrame(this.frame);
   }
 
   private nextAttempts(): number[] {
@@ -90,11 +94,14 @@ export class RunStore {
   async load(): Promise<void> {
     try {
       const { stepRuns, ...run } = await api.run(this.id, this.controller.signal);
+      const isFirst = this.run.peek() === null;
+      const later = this.events.peek().filter((event) => event.createdAt > run.updatedAt);
       batch(() => {
         this.run.value = run;
-        this.steps.value = stepRuns;
+        this.steps.value = applyEvents(stepRuns, later);
         this.error.value = null;
       });
+      if (isFirst && later.length) this.refreshSoon(hasEndedRun(later));
     } catch (error) {
       if (!isAbort(error) && (!(error instanceof ApiError) || !error.isPassing || !this.run.peek())) this.error.value = error;
     }
@@ -161,27 +168,32 @@ export class RunStore {
     await load(this.controller.signal).catch(fail);
   }
 
-  /** Take events of the stream; they are applied once a frame. */
+  /** Take events of the stream; they are applied once a frame, or less often if that takes longer than a frame. */
   private take(events: RunEvent[]): void {
     this.pending.push(...events);
     if (this.frame) return;
     const apply = (): void => {
+      if (this.controller.signal.aborted) return;
       this.frame = 0;
       const fresh = this.pending;
       this.pending = [];
+      const startedAt = performance.now();
       this.apply(fresh);
+      setTimeout(() => (this.cost = performance.now() - startedAt)); // with what is rendered after this
     };
-    this.frame = document.hidden ? (setTimeout(apply, 1000) as unknown as number) : requestAnimationFrame(apply);
+    if (document.hidden) this.frame = setTimeout(apply, 1000) as unknown as number;
+    else if (this.cost < FRAME) this.frame = requestAnimationFrame(apply);
+    else this.frame = setTimeout(apply, Math.min(3 * this.cost, LONGEST_DELAY)) as unknown as number;
   }
 
   private apply(fresh: RunEvent[]): void {
     batch(() => {
       this.events.value = [...this.events.peek(), ...fresh];
       const run = this.run.peek();
-      const isNews = !run || fresh.some((event) => event.createdAt > run.updatedAt);
-      if (!isNews) return;
+      const isNews = run !== null && fresh.some((event) => event.createdAt > run.updatedAt);
+      if (!isNews) return; // or the run is not read yet, which will be compared with the events
       this.steps.value = applyEvents(this.steps.peek(), fresh);
-      this.refreshSoon(fresh.some((event) => event.eventType.startsWith("WORKFLOW_")));
+      this.refreshSoon(hasEndedRun(fresh));
       if (fresh.some((event) => /WAITING|PAUSED|RESUMED|DECIDED/.test(event.eventType))) void loadWaits(this.controller.signal).catch(() => undefined);
     });
   }
@@ -204,6 +216,10 @@ export class RunStore {
     const text = pieceOf(event.payload as JsonMap | string | null);
     if (event.eventType === "message" && text) this.live.value = { ...this.live.peek(), [name]: (this.live.peek()[name] ?? "") + text };
   }
+}
+
+function hasEndedRun(events: RunEvent[]): boolean {
+  return events.some((event) => event.eventType.startsWith("WORKFLOW_"));
 }
 
 function pieceOf(payload: JsonMap | string | null): string {

@@ -14,7 +14,7 @@ interface RowProps {
   index: number;
   /** Where the row stands, in pixels. */
   top: number;
-  /** The number of seconds that fill the bar of the duration. */
+  /** The number of seconds that fill the bar of the duration, for runs of its graph. */
   scale: number;
   isChosen: boolean;
   isHere: boolean;

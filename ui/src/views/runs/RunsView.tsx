@@ -231,7 +231,7 @@ interface BodyProps {
 /** The rows of the window, each placed by its number: so a row that comes or goes moves no other, and costs no layout. */
 function Body({ list, shown, total, chosen, here, onChoose }: BodyProps) {
   void list.changes.value;
-  const scale = scaleOf(list);
+  const scales = scalesOf(list);
   const end = Math.min(shown.end, total);
   const height = rowHeight();
   const rows = Array.from({ length: Math.max(0, end - shown.first) }, (_, offset) => shown.first + offset);
@@ -248,17 +248,27 @@ function Body({ list, shown, total, chosen, here, onChoose }: BodyProps) {
             </tr>
           );
         }
-        return <Row key={run.id} run={run} index={index} top={index * height} scale={scale} isChosen={chosen === "all" || chosen.has(run.id)} isHere={index === here} onChoose={onChoose} />;
+        return <Row key={run.id} run={run} index={index} top={index * height} scale={scales.get(run.graph) ?? 1} isChosen={chosen === "all" || chosen.has(run.id)} isHere={index === here} onChoose={onChoose} />;
       })}
     </tbody>
   );
 }
 
-/** The seconds that fill a bar: what 95 of 100 runs stay under, rounded, so that rows do not change with each run. */
-function scaleOf(list: RunList): number {
-  const ages = list.known.map((run) => ageOf(run, now.peek()) ?? 0).sort((a, b) => a - b);
+/** For each graph the seconds that fill a bar: what 95 of 100 runs stay under, rounded, so that rows do not change with each run. */
+function scalesOf(list: RunList): Map<string, number> {
+  const byGraph = new Map<string, number[]>();
+  for (const run of list.known) {
+    const ages = byGraph.get(run.graph);
+    const age = ageOf(run, now.peek()) ?? 0;
+    if (ages) ages.push(age);
+    else byGraph.set(run.graph, [age]);
+  }
+  return new Map([...byGraph].map(([graph, ages]) => [graph, scaleOf(ages.sort((a, b) => a - b))]));
+}
+
+function scaleOf(ages: number[]): number {
   const high = ages[Math.floor(ages.length * 0.95)] ?? 1;
-  return 2 ** Math.ceil(Math.log2(Math.max(1, high)));
+  return 2 ** (Math.ceil(2 * Math.log2(Math.max(0.1, high))) / 2);
 }
 
 function Views({ filter }: { filter: URLSearchParams }) {

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import type { Run, Wait } from "../../api/types";
-import { formatCount, formatTime, formatValue, secondsBetween } from "../../format";
+import { formatCount, formatTime, secondsBetween } from "../../format";
 import type { Status } from "../../parts/glyphs";
 import { promptOf, waitsByRun } from "../../state/waits";
 import { texts } from "../../texts";
@@ -49,7 +49,7 @@ export function sentenceOf(run: Run): Sentence {
     case "cancelled":
       return plain("", run.error?.message ?? texts.sentence.cancelled);
     case "completed":
-      return plain("", run.output === null ? "" : summary(run)); // lists leave the output out
+      return plain("", run.activity && run.activity.text !== "Completed" ? run.activity.text : ""); // the status says that already
   }
 }
 
@@ -88,16 +88,4 @@ function running(run: Run, step: string): Sentence {
   if (total && total > 1) return plain(`${formatCount(done ?? 0)} / ${formatCount(total)}`, step);
   if (kind === "retrying") return { tone: "bad", lead: step, rest: texts.sentence.retries((attempt ?? 0) + 1) + (at ? texts.sentence.nextAt(formatTime(at)) : "") };
   return plain(step, texts.sentence.running);
-}
-
-/** A line of the output: its shortest texts and numbers say most. */
-function summary(run: Run): string {
-  const { output } = run;
-  if (output === null) return "";
-  if (typeof output !== "object" || Array.isArray(output)) return formatValue(output);
-  const known = run.input && typeof run.input === "object" && !Array.isArray(run.input) ? run.input : {};
-  const short = Object.entries(output)
-    .filter(([name, value]) => (typeof value === "string" ? value.length > 0 && value.length < 80 : typeof value === "number") && known[name] === undefined)
-    .slice(0, 3);
-  return short.length ? short.map(([name, value]) => (typeof value === "number" ? `${name} ${value}` : formatValue(value, 60))).join(" · ") : formatValue(output, 90);
 }

@@ -99,7 +99,7 @@ function nodeRow(name: string, id: string, visits: Visit[], shown: Visit, scene:
     visit: shown.key,
     status: shown.status,
     name,
-    note: times > 1 ? `×${formatCount(times)}` : attempts > 1 && shown.status === "failed" ? texts.run.inspector.attempts(attempts) : "",
+    note: times > 1 ? `×${formatCount(times)}` : attempts > 1 && shown.status === "failed" ? texts.run.error.tries(attempts) : "",
     bars: visits.flatMap((visit) => (visit.tasks.length > 1 ? [] : taskBars(visit.tasks[0] as Task, now, scene.pauses))),
     comb: isFan ? combOf(shown, now) : null,
     took: shown.status === "retrying" && next ? `in ${formatClock((next - now) / 1000)}` : isLive ? formatClock(took) : formatDuration(took),
