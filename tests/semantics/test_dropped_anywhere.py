@@ -104,12 +104,62 @@ def test_a_run_whose_event_loop_was_closed_does_not_keep_its_thread() -> None:
     check_free(app)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # asyncio cannot end the waiting run
+@pytest.mark.parametrize("others", ["queued", "later"])
+def test_a_waiting_run_whose_event_loop_was_closed_does_not_keep_its_place_in_the_queue(others: str) -> None:
+    """Neither does it affect the holder, which wakes the next run when it ends."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def node(state: State) -> State:
+        begun.set()
+        assert may_end.wait(GUARD)
+        return {"n": 2}
+
+    app = chain(node).compile(InMemorySaver())
+    results: list[Any] = []
+
+    def invoke() -> None:
+        results.append(app.invoke({"n": 0}, THREAD, on_busy="enqueue"))
+
+    callers = [threading.Thread(target=invoke) for _ in range(3)]
+    callers[0].start()
+    assert begun.wait(GUARD)
+    loop = asyncio.new_event_loop()
+    waiting = loop.create_task(app.ainvoke({"n": 0}, THREAD, on_busy="enqueue"))
+    queues = thread_lease._queues
+    loop.run_until_complete(_until(lambda: any(len(queue) == 1 for queue in queues.values())))
+    if others == "queued":
+        for caller in callers[1:]:
+            caller.start()
+        while not any(len(queue) == 3 for queue in queues.values()):
+            threading.Event().wait(0.001)
+    loop.close()
+    may_end.set()
+    if others == "later":
+        callers[0].join(GUARD)
+        for caller in callers[1:]:
+            caller.start()
+    for caller in callers:
+        caller.join(GUARD)
+
+    assert [result["n"] for result in results] == [2, 2, 2]
+    assert not waiting.done()
+    assert not queues
+    del waiting
+    gc.collect()
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
 @pytest.mark.anyio
 async def test_a_run_waits_for_one_that_still_cleans_up_after_its_stream_was_closed() -> None:
     may_end, is_cancelled = asyncio.Event(), asyncio.Event()
 
     async def node(state: State) -> State:
-        if state["n"] == 1 and not is_cancelled.is_set():
+        if state.get("n") == 1 and not is_cancelled.is_set():
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:

@@ -195,7 +195,7 @@ async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledErr
 
     Return a pair: True, or False if the run was requested to stop instead; and a cancellation that arrived meanwhile.
     """
-    ticket = enter_queue(run)
+    ticket = enter_queue(run, asyncio.get_running_loop())
     seconds = FIRST_POLL
     try:
         await aresolve(request_thread(run, holder))

@@ -14,29 +14,43 @@ written after the load, and have died since. So the thread is loaded again, afte
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from statewright.checkpoint import SavedCheckpoint, is_holder_gone
 from statewright.errors import ThreadBusy
 from statewright.futures import LightFuture, SafeEvent
 
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
 
 class Ticket:
     """The position of a run in the queue for a thread."""
 
-    __slots__ = ("on_wake", "woken")
+    __slots__ = ("loop", "on_wake", "woken")
 
-    def __init__(self) -> None:
+    def __init__(self, loop: AbstractEventLoop | None = None) -> None:
+        self.loop = loop
+        """The event loop on which the run waits; None if it blocks an OS thread."""
         self.woken = SafeEvent()
         """Set when the thread may be free: the previous run in the queue has left, or the holder has released it."""
         self.on_wake: Callable[[], object] | None = None
         """Called when `woken` is set, on any OS thread."""
 
+    @property
+    def is_stranded(self) -> bool:
+        """True if the event loop on which the run waits was closed, so that the run will never take its turn."""
+        return self.loop is not None and self.loop.is_closed()
+
     def wake(self) -> None:
         """Wake the run that waits with this ticket. May be called from any OS thread."""
         self.woken.set()
-        if self.on_wake is not None:
-            self.on_wake()
+        on_wake = self.on_wake  # read once: the run may stop waiting meanwhile
+        if on_wake is not None:
+            with suppress(RuntimeError):  # the event loop was closed
+                on_wake()
 
 
 class Claim:

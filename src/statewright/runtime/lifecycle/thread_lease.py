@@ -392,11 +392,14 @@ def _check_can_end(run: Run, holder: str) -> None:
             raise ThreadBusy(_thread_id(run), lease.owner, lease.until)
 
 
-def enter_queue(run: Run) -> Ticket:
-    """Return the ticket of a run in the queue for its thread. The run keeps its position until it leaves the queue."""
+def enter_queue(run: Run, loop: AbstractEventLoop | None = None) -> Ticket:
+    """Return the ticket of a run in the queue for its thread. The run keeps its position until it leaves the queue.
+
+    `loop` is the event loop on which the run waits; None if it blocks an OS thread.
+    """
     claim = cast(Claim, run.claim)
     if claim.ticket is None:
-        claim.ticket = Ticket()
+        claim.ticket = Ticket(loop)
         with _lock:
             _queues.setdefault(_queue_key(run), deque()).append(claim.ticket)
     return claim.ticket
@@ -419,11 +422,24 @@ def leave_queue(run: Run) -> None:
 
 def wake_next(run: Run) -> None:
     """Let the first run in the queue for the thread check it now."""
-    with _lock:
-        queue = _queues.get(_queue_key(run))
-        ticket = queue[0] if queue else None
+    ticket = _first_ticket(run)
     if ticket is not None:
         ticket.wake()
+
+
+def _first_ticket(run: Run) -> Ticket | None:
+    """Return the first ticket in the queue for a thread. A run whose event loop was closed loses its place."""
+    key = _queue_key(run)
+    with _lock:
+        queue = _queues.get(key)
+        if queue is None:
+            return None
+        while queue and queue[0].is_stranded:
+            queue.popleft()
+        if queue:
+            return queue[0]
+        del _queues[key]
+        return None
 
 
 def _queue_key(run: Run) -> tuple[Hashable, str]:
@@ -435,8 +451,7 @@ def is_its_turn(run: Run, ticket: Ticket) -> bool:
     """Return True if the run is the first in the queue, or if it does not queue, because it has on_busy="reject"."""
     if run.config.on_busy == "reject":
         return True
-    with _lock:
-        return _queues[_queue_key(run)][0] is ticket
+    return _first_ticket(run) is ticket
 
 
 def load_lease(run: Run) -> MaybeFuture[Lease | None]:
