@@ -335,11 +335,12 @@ async def acquire_slot_async(slots: Slots, scope: Scope) -> bool:
 class _CoroutineWaiter:
     """A coroutine that waits for a slot, until it gets one or leaves."""
 
-    __slots__ = ("_loop", "_slots", "granted")
+    __slots__ = ("_is_offered", "_loop", "_slots", "granted")
 
     def __init__(self, slots: Slots, loop: asyncio.AbstractEventLoop) -> None:
         self._slots = slots
         self._loop = loop
+        self._is_offered = False
         self.granted: asyncio.Future[bool] = loop.create_future()
         """Completed with True when the coroutine gets a slot, or with False when it no longer needs one."""
 
@@ -351,6 +352,7 @@ class _CoroutineWaiter:
             self._loop.call_soon_threadsafe(self._accept)
         except RuntimeError:  # the loop is closed, so the coroutine no longer exists
             return False
+        self._is_offered = True
         return True
 
     def _accept(self) -> None:
@@ -366,6 +368,10 @@ class _CoroutineWaiter:
 
     def leave(self) -> None:
         """Stop waiting, and release the slot if it was already granted."""
-        if self.granted.done() and not self.granted.cancelled() and self.granted.result():
+        if self.granted.done():
+            has_slot = not self.granted.cancelled() and self.granted.result()
+        else:  # a loop that was closed after it had accepted the slot never calls `_accept`
+            has_slot = self._is_offered and self._loop.is_closed()
+        if has_slot:
             workers.hand_over(self._slots.release)  # handed over, because this may run in a finaliser
         self.granted.cancel()

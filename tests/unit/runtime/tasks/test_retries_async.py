@@ -1,6 +1,7 @@
 """Waiting on an event loop: for a slot of a concurrency limit."""
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -33,3 +34,26 @@ def test_a_dropped_coroutine_leaves_its_slot_to_others(scope: Any, is_offered_fi
     assert slots.acquire(lambda: False)
     asyncio.run(drop_while_waiting())
     assert slots.acquire(lambda: False)
+
+
+@pytest.mark.parametrize("is_offered_first", [False, True])
+def test_a_coroutine_of_a_closed_event_loop_leaves_its_slot_to_others(scope: Any, is_offered_first: bool) -> None:
+    slots = Slots(1)
+    loop = asyncio.new_event_loop()
+
+    async def wait() -> Any:
+        waiting = acquire_slot_async(slots, scope)
+        waiting.send(None)
+        return waiting
+
+    assert slots.acquire(lambda: False)
+    waiting = loop.run_until_complete(wait())
+    if is_offered_first:
+        slots.release()
+    loop.close()
+    waiting.close()
+    if not is_offered_first:
+        slots.release()
+
+    has_slot = threading.Event()
+    assert slots.acquire(lambda: has_slot.set() or True) or has_slot.wait(600)
