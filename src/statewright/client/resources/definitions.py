@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
-from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread, ThreadInList
+from statewright.api.definitions import (
+    Definition,
+    DefinitionWithBody,
+    Graph,
+    GraphDescription,
+    Reload,
+    Thread,
+    ThreadInList,
+)
 from statewright.api.traces import Diagram, Source
 from statewright.client.call import Call, api_path, get, post, read_data
 from statewright.client.send import Page, get_page
@@ -64,6 +72,11 @@ class Graphs(Namespace[F]):
     def get(self, name: str) -> Call[GraphDescription]:
         """Return a graph with its drawing and its schemas."""
         return get(api_path("graphs", name), GraphDescription.from_response)
+
+    @request
+    def reload(self) -> Call[Reload]:
+        """Return the problems because of which a development server still serves an older version of its files."""
+        return get(api_path("reload"), Reload.from_response)
 
 
 class Threads(Namespace[F]):

@@ -30,7 +30,11 @@ def test_each_value_has_its_position_and_each_member_that_of_its_key() -> None:
     assert (positions["version"], positions["steps[0]"], positions["steps[1].name"]) == ((2, 19), (4, 5), (6, 6))
 
 
-@given(st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
 def test_every_path_of_a_document_has_a_position(value: Any) -> None:
     positions = find_positions(json.dumps(value, indent=1))
     assert {format_json_path(path) for path in _paths(value, ())} == set(positions)
