@@ -6,7 +6,7 @@ import { api } from "../../api/client";
 import type { Checkpoint, Json, JsonMap } from "../../api/types";
 import { DiffView } from "../../diff/DiffView";
 import { isSame } from "../../diff/sections";
-import { JsonEditor } from "../../form/Form";
+import { JsonEditor } from "../../form/JsonEditor";
 import { formatMoment, formatTime, shortId } from "../../format";
 import { useKeys } from "../../keys";
 import { Bones, Button } from "../../parts/controls";
