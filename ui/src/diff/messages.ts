@@ -9,6 +9,7 @@ export interface ToolCall {
 }
 
 export interface Message {
+  id: string | null;
   role: string;
   name: string;
   text: string;
@@ -28,6 +29,7 @@ export function isConversation(value: Json | undefined): value is JsonMap[] {
 export function readMessage(value: JsonMap): Message {
   const calls = Array.isArray(value.tool_calls) ? value.tool_calls : [];
   return {
+    id: typeof value.id === "string" ? value.id : null,
     role: String(value.role),
     name: typeof value.name === "string" ? value.name : "",
     text: textOf(value.content),

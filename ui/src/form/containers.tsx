@@ -176,26 +176,31 @@ export function OneOf(props: ControlProps) {
     const next = field.kinds[index];
     onChange(next ? (defaultOf(next) ?? (next.kind === "group" || next.kind === "list" || next.kind === "map" ? beginningOf(next) : undefined)) : field.isNullable && isRequired ? null : undefined);
   };
+  const isSimple = kind && !["group", "list", "map", "tuple", "json", "prose"].includes(kind.kind);
+  const select = (
+    <select class="input" id={id} aria-label={props.spoken} value={chosen} onChange={(event) => choose(Number(event.currentTarget.value))}>
+      {mayBeNone && <option value={-1}>{words.nothing}</option>}
+      {field.kinds.map((each, index) => (
+        <option key={index} value={index}>
+          {nameOf(each, index, props.name)}
+        </option>
+      ))}
+    </select>
+  );
+  if (!kind || kind.kind === "constant") return select;
   return (
-    <>
-      <select class="input" id={id} aria-label={props.spoken} value={chosen} onChange={(event) => choose(Number(event.currentTarget.value))}>
-        {mayBeNone && <option value={-1}>{words.nothing}</option>}
-        {field.kinds.map((each, index) => (
-          <option key={index} value={index}>
-            {nameOf(each, index, props.name)}
-          </option>
-        ))}
-      </select>
-      {kind && kind.kind !== "constant" && (
+    <div class={isSimple ? "kinded" : "stack"}>
+      {select}
+      {kind.kind === "group" ? (
         <div class="inner">
-          {kind.kind === "group" ? (
-            <Group field={kind} path={path} value={value} onChange={onChange} problems={props.problems} idPrefix={props.idPrefix} />
-          ) : (
-            <Control {...props} field={kind} isRequired={!mayBeNone || kind.kind !== "truth"} id={`${id}-kind`} spoken={`${label}, ${nameOf(kind, chosen, props.name)}`} />
-          )}
+          <Group field={kind} path={path} value={value} onChange={onChange} problems={props.problems} idPrefix={props.idPrefix} />
+        </div>
+      ) : (
+        <div>
+          <Control {...props} field={kind} isRequired id={`${id}-kind`} spoken={`${label}, ${nameOf(kind, chosen, props.name)}`} />
         </div>
       )}
-    </>
+    </div>
   );
 }
 
@@ -208,5 +213,5 @@ function nameOf(kind: Field, index: number, name: string): string {
   if (kind.kind === "constant") return String(kind.choices[0] ?? words.nothing);
   if (kind.label && kind.label !== name) return kind.label;
   const constant = Object.values(kind.fields).find((inner) => inner.kind === "constant")?.choices[0];
-  return String(constant ?? kind.schema.title ?? words.kinds[kind.kind] ?? words.types[String(kind.schema.type)] ?? `${words.kind} ${index + 1}`);
+  return String(kind.schema.title ?? constant ?? words.kinds[kind.kind] ?? words.types[String(kind.schema.type)] ?? `${words.kind} ${index + 1}`);
 }

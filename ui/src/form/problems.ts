@@ -30,7 +30,15 @@ export function focusFirst(problems: Problems, box: ParentNode | null): boolean 
   if (!problems.size && !broken) return false;
   const [first = ""] = problems.keys();
   const field = problems.size ? shownAt(first, box) : null;
-  const control = field?.querySelector<HTMLElement>(":is(input, textarea, select, button):not([disabled])") ?? broken;
+  const control = field?.querySelector<HTMLElement>("[aria-invalid=true]") ?? field?.querySelector<HTMLElement>(":is(input, textarea, select, button):not([disabled])") ?? broken;
   control?.focus();
   return true;
+}
+
+/** The name of the first field with a problem, as it stands on the page. */
+export function nameOfFirst(problems: Problems, box: ParentNode | null): string {
+  const [first = ""] = problems.keys();
+  const field = shownAt(first, box);
+  const label = field?.querySelector("label, .label")?.firstChild?.textContent;
+  return label || field?.querySelector("[aria-label]")?.getAttribute("aria-label") || first;
 }

@@ -48,10 +48,12 @@ function read(schema: JsonMap, place: Place): Field {
   const references = [...place.references];
   const { own, isNullable } = withoutNull(resolve(schema, place.root, references), place.root, references);
   const title = typeof own.title === "string" ? own.title : "";
+  // The title of a class that is referred to names the class, not the field.
+  const named = place.name && typeof schema.title !== "string" ? "" : title;
   const field: Field = {
     kind: "json",
     schema: own,
-    label: title && place.depth > 0 && !isGenerated(title, place.name) ? title : place.name || title,
+    label: named && place.depth > 0 && !isGenerated(named, place.name) ? named : place.name || title,
     help: typeof own.description === "string" ? own.description : "",
     isNullable,
     fields: {},

@@ -10,6 +10,7 @@ import { Icon, type IconName, Mark, Patterns } from "../parts/icons";
 import { hrefOf, open, page } from "../router";
 import { isOffline, staleFor } from "../state/connection";
 import { startFeed } from "../state/feed";
+import { reload, startReload } from "../state/reload";
 import { may, session, signOut, workspaceName } from "../state/session";
 import { switchTheme, theme } from "../state/theme";
 import { attempt, close, hold, toast } from "../state/toast";
@@ -43,6 +44,7 @@ function useWorkspace(): void {
     const controller = new AbortController();
     startFeed(controller.signal);
     startWaits(controller.signal);
+    if (may("definitions:read")) startReload(controller.signal);
     return () => controller.abort();
   }, []);
 }
@@ -103,6 +105,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
           <span>{texts.connection.stale(formatClock(staleFor.value ?? 0))}</span>
         </div>
       )}
+      <EditedFiles />
       <main class={`page${isOffline.value ? " stale" : ""}`} id="main">
         {children}
       </main>
@@ -142,6 +145,22 @@ export function Frame({ children }: { children: ComponentChildren }) {
       {isHelping.value && <KeysHelp onClose={() => (isHelping.value = false)} />}
       <Message />
     </>
+  );
+}
+
+/** Says on every page that a file which is being edited has problems, except where they are shown. */
+function EditedFiles() {
+  const found = reload.value;
+  if (!found?.failedAt || page.value === "problems") return null;
+  const names = [...new Set(found.problems.map((problem) => problem.file).filter(Boolean))].join(", ");
+  return (
+    <div class="banner bad" role="status">
+      <Glyph status="failed" isSilent />
+      <span class="grow">{found.problems.length ? texts.problems.banner(names || texts.problems.project, found.problems.length) : texts.problems.bannerUnknown}</span>
+      <a class="btn small" href={hrefOf(["problems"])}>
+        {texts.problems.show}
+      </a>
+    </div>
   );
 }
 

@@ -64,6 +64,7 @@ Calls = list[Callable[[Client], Any]]
 RUNS: Calls = [
     lambda c: c.runs.start("g", {"a_b": 1}, wait=3, **START),
     lambda c: c.runs.start(definition_id="d"),
+    lambda c: c.runs.start("g", live=True),
     lambda c: c.runs.start_and_wait("g", seconds=1),
     lambda c: c.runs.wait("r", seconds=5),
     lambda c: c.runs.get("r"),

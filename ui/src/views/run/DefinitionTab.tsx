@@ -2,7 +2,9 @@
 
 import { useEffect, useRef } from "preact/hooks";
 import type { Json } from "../../api/types";
+import { hasProblems } from "../../state/reload";
 import { texts } from "../../texts";
+import { ProblemFiles } from "../problems/ProblemFiles";
 import type { RunStore } from "./store";
 
 const words = texts.run.definition;
@@ -10,6 +12,7 @@ const words = texts.run.definition;
 export function DefinitionTab({ store, node }: { store: RunStore; node: string | null }) {
   useEffect(() => void store.loadSource(), [store]);
   const source = store.source.value;
+  if (hasProblems.value) return <ProblemFiles />;
   const graph = store.graph.value;
   if (source === null) return null;
   if (source !== "unknown") return <Code text={source.text} line={node ? (source.lines[node] ?? null) : null} title={source.file ?? `${graph?.name ?? ""} ${graph?.version ?? ""}`} />;

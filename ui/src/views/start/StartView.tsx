@@ -1,13 +1,12 @@
 /* Start a run: a form from the input schema of a graph, with the inputs of earlier runs; and what the run says, beside it. */
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { api } from "../../api/client";
-import { ApiError } from "../../api/errors";
-import type { Json, Run } from "../../api/types";
-import { Form } from "../../form/Form";
+import type { Graph, GraphDescription, Json, Run } from "../../api/types";
 import { JsonEditor } from "../../form/JsonEditor";
 import { defaultOf } from "../../form/schema";
+import { focusFirst, nameOfFirst, readProblems, shownAt } from "../../form/problems";
 import { type Problems, validate } from "../../form/validate";
 import { formatAge, formatValue } from "../../format";
 import { useKeys } from "../../keys";
@@ -18,17 +17,21 @@ import { Problem } from "../../parts/Problem";
 import { address, choose, hrefOf, open } from "../../router";
 import { now } from "../../state/clock";
 import { isOffline } from "../../state/connection";
+import { servedVersion } from "../../state/reload";
 import { sayError } from "../../state/toast";
 import { texts } from "../../texts";
 import { glyphOf } from "../runs/sentence";
 import { nextInput, startField, takeInput } from "./envelope";
+import { InputForm } from "./InputForm";
 import { Playground } from "./Playground";
 
 const words = texts.start;
 
 export function StartView() {
-  const [graphs, reload] = useLoad((signal) => api.graphs(signal), []);
-  const found = graphs.value.data;
+  const [graphs, reload] = useLoad((signal) => api.graphs(signal), [servedVersion.value]);
+  const last = useRef<Graph[] | null>(null); // so that what was typed stays while the list is read again
+  const found = graphs.value.data ?? last.current;
+  last.current = found;
   if (graphs.value.error && !found) return <Problem error={graphs.value.error} onRetry={reload} />;
   if (!found) return <Bones />;
   const name = address.value.path[1] ?? found[0]?.name;
@@ -44,35 +47,34 @@ export function StartView() {
 }
 
 function StartGraph({ name, names }: { name: string; names: string[] }) {
-  const [graph] = useLoad((signal) => api.graph(name, signal), [name]);
+  const [graph] = useLoad((signal) => api.graph(name, signal), [name, servedVersion.value]);
+  const lastGraph = useRef<GraphDescription | null>(null);
+  const described = graph.value.data ?? lastGraph.current;
+  lastGraph.current = described;
   const [earlier, again] = useLoad((signal) => api.runs(new URLSearchParams({ graph: name, pageSize: "12" }), signal), [name], 5);
   const inputOf = address.value.query.get("input");
   const value = useSignal<Json | undefined>(undefined);
   const mode = useSignal<"form" | "json">("form");
   const problems = useSignal<Problems>(new Map());
-  const broken = useSignal<string | null>(null);
+  const box = useRef<HTMLElement>(null);
   const isMore = useSignal(false);
   const thread = useSignal(address.value.query.get("thread") ?? "");
   const tags = useSignal("");
   const isBusy = useSignal(false);
-  const schema = graph.value.data?.inputSchema ?? null;
+  const schema = described?.inputSchema ?? null;
   const field = useMemo(() => startField(schema), [schema]);
   useEffect(() => {
-    if (graph.value.data && value.value === undefined) value.value = defaultOf(field) ?? (field.kind === "group" || field.kind === "json" ? {} : undefined);
-  }, [graph.value.data]);
+    if (described && value.value === undefined) value.value = defaultOf(field) ?? (field.kind === "group" || field.kind === "json" ? {} : undefined);
+  }, [described]);
   useEffect(() => {
-    if (inputOf && graph.value.data) void api.run(inputOf).then((run) => (value.value = takeInput(schema, run.input)), sayError);
-  }, [inputOf, graph.value.data]);
+    if (inputOf && described) void api.run(inputOf).then((run) => (value.value = takeInput(schema, run.input)), sayError);
+  }, [inputOf, described === null]);
   const runId = address.value.query.get("run");
 
   const send = async (): Promise<void> => {
-    if (isBusy.value || broken.value || isOffline.value) return;
-    problems.value = mode.value === "form" ? validate(field, value.value) : new Map();
-    const [first] = problems.value.keys();
-    if (first !== undefined) {
-      document.querySelector<HTMLElement>(`.startview [data-path="${CSS.escape(first)}"] :is(input, textarea, select, button)`)?.focus();
-      return;
-    }
+    if (isBusy.value || isOffline.value) return;
+    problems.value = mode.value === "form" ? validate(field, value.value, field.kind !== "json") : new Map();
+    if (focusFirst(problems.value, box.current)) return;
     isBusy.value = true;
     try {
       const tagged = tags.value.split(",").map((tag) => tag.trim()).filter(Boolean);
@@ -80,8 +82,9 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
       choose({ run: run.id, input: null });
       again();
     } catch (error) {
-      if (error instanceof ApiError && error.problems.length) problems.value = new Map(error.problems.map((problem) => [problem.path.replace(/^(body\.)?input\.?/, ""), problem.message]));
-      sayError(error);
+      problems.value = readProblems(error, "input");
+      setTimeout(() => focusFirst(problems.value, box.current));
+      if (![...problems.value.keys()].some((path) => path && shownAt(path, box.current))) sayError(error);
     } finally {
       isBusy.value = false;
     }
@@ -93,7 +96,7 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
   };
   return (
     <div class="work startview">
-      <aside>
+      <aside ref={box} aria-label={words.title}>
         <header class="head">
           <h1 class="grow">{words.title}</h1>
           <Segments
@@ -110,29 +113,30 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
           <div class="field">
             <label for="graph">
               {words.graph}
-              <small>{words.kinds[graph.value.data?.kind ?? ""] ?? ""}</small>
+              <small>{words.kinds[described?.kind ?? ""] ?? ""}</small>
             </label>
             <select class="input" id="graph" value={name} onChange={(event) => open(hrefOf(["start", event.currentTarget.value]))}>
               {names.map((each) => (
                 <option key={each}>{each}</option>
               ))}
             </select>
-            {graph.value.data?.description && <span class="help">{graph.value.data.description}</span>}
+            {described?.description && <span class="help">{described.description}</span>}
           </div>
           {graph.value.error !== null && <Problem error={graph.value.error} />}
-          {graph.value.data &&
+          {described &&
             (mode.value === "form" ? (
-              <Form field={field} value={value.value} onChange={change} problems={problems.value} idPrefix="input" />
+              <InputForm field={field} value={value.value} onChange={change} problems={problems.value} idPrefix="input" />
             ) : (
               <div class="field">
-                <label for="input-json">{words.input}</label>
+                <label for="input-json">
+                  {words.input}
+                  <small>{texts.inbox.json}</small>
+                </label>
                 <JsonEditor
                   id="input-json"
                   value={value.value}
-                  onChange={(next, problem) => {
-                    broken.value = problem;
-                    if (!problem) change(next);
-                  }}
+                  rows={12}
+                  onChange={(next, problem) => !problem && change(next)}
                 />
               </div>
             ))}
@@ -158,24 +162,26 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
         </div>
         <Earlier runs={earlier.value.data?.items ?? null} onTake={(run) => change(takeInput(schema, run.input))} />
         <footer class="foot">
-          <Button look="bare" onClick={() => (isMore.value = !isMore.value)}>
+          <button type="button" class="btn bare" aria-expanded={isMore.value} onClick={() => (isMore.value = !isMore.value)}>
             {words.options}
-          </Button>
-          <span class="grow" />
-          <Button look="main tall" keys="Ctrl Enter" onClick={() => void send()} isDisabled={isBusy.value || isOffline.value || !graph.value.data}>
+          </button>
+          <span class="grow s-failed" role="status">
+            {problems.value.size > 0 && texts.form.toCorrect(problems.value.size, nameOfFirst(problems.value, box.current))}
+          </span>
+          <Button look="main tall" keys="Ctrl Enter" onClick={() => void send()} isDisabled={isBusy.value || isOffline.value || !described}>
             {words.submit}
           </Button>
         </footer>
       </aside>
-      <Playground key={runId} runId={runId} onSend={(text, run) => void sendOn(name, nextInput(schema, text), run)} />
+      <Playground runId={runId} onSend={(text, run) => void sendOn(nextInput(schema, text), run)} />
     </div>
   );
 }
 
 /** Go on with the thread of a run. */
-async function sendOn(graph: string, input: Json, run: Run): Promise<void> {
+async function sendOn(input: Json, run: Run): Promise<void> {
   try {
-    const next = await api.start({ graph, input, threadId: run.threadId });
+    const next = await api.start({ graph: run.graph, input, threadId: run.threadId });
     choose({ run: next.id });
   } catch (error) {
     sayError(error);
@@ -194,7 +200,7 @@ function Earlier({ runs, onTake }: { runs: Run[] | null; onTake: (run: Run) => v
       <h2>{words.earlier}</h2>
       {!distinct.length && <p class="quiet">{words.noEarlier}</p>}
       {distinct.slice(0, 6).map((run) => (
-        <button type="button" class="earlier" key={run.id} onClick={() => onTake(run)}>
+        <button type="button" class="earlier" key={run.id} aria-label={`${words.inputOf} ${lineOf(run.input)}`} onClick={() => onTake(run)}>
           <Glyph status={glyphOf(run)} />
           <span class="cut">{lineOf(run.input)}</span>
           <span class="quiet">{formatAge(run.createdAt, now.value)}</span>

@@ -2,7 +2,7 @@
    field `input`, which also continues a conversation. A graph of messages takes a list of them. */
 
 import type { Json, JsonMap } from "../../api/types";
-import { type Field, readField } from "../../form/schema";
+import { asMap, type Field, readField } from "../../form/schema";
 import { texts } from "../../texts";
 
 const MESSAGE: JsonMap = { type: "string", title: texts.start.message, minLength: 1, maxLength: 100_000 };
@@ -15,6 +15,11 @@ const MESSAGES = readField({
   items: { type: "object", properties: { content: MESSAGE }, required: ["content"] },
 });
 const INPUT = readField({ type: "object", properties: { input: MESSAGE }, required: ["input"] });
+
+/** Whether a value of `messages` is one message of the user, which is then written without the list around it. */
+export function isOneMessage(field: Field, value: Json | undefined): boolean {
+  return field.schema === MESSAGES.schema && Array.isArray(value) && value.length === 1 && Object.keys(asMap(value[0])).every((name) => ["role", "content"].includes(name));
+}
 
 /** Return the fields of the form. */
 export function startField(schema: Json): Field {
