@@ -284,6 +284,25 @@ def desk() -> Network[Any]:
     return Network("desk", agents=[clerk, editor], router=choose)
 
 
+@tool(approve=True)
+def refund(order: int) -> str:
+    """Refund an order."""
+    return f"order {order} is refunded"
+
+
+def answer_about_refunds(request: ModelRequest) -> ModelResponse:
+    """Call the tool once, then say that it is done."""
+    if request.messages[-1].role == "tool":
+        return respond(Message("I have refunded it.", role="assistant"))
+    call = ToolCall("call_1", "refund", {"order": 87214})
+    return respond(Message("I refund it.", role="assistant", tool_calls=(call,)))
+
+
+def clerk() -> Agent:
+    """An agent that asks before it calls its tool."""
+    return Agent("clerk", system="You refund.", model=ScriptedModel(answer_about_refunds), tools=[refund], max_iter=3)
+
+
 def parrot(request: ModelRequest) -> ModelResponse:
     said = [message.text for message in request.messages if message.role == "user"]
     return respond(Message(f"You said: {said[-1]} ({len(said)})", role="assistant"))
@@ -322,6 +341,56 @@ def registration() -> StateGraph:
     return graph.add_node(confirm).add_edge(START, "confirm")
 
 
+# -- nested inputs
+
+
+class Card(BaseModel):
+    """A card that is charged."""
+
+    kind: Literal["card"] = "card"
+    digits: str = Field(pattern=r"^\d{4}$")
+
+
+class Invoice(BaseModel):
+    """A letter with a bill."""
+
+    kind: Literal["invoice"] = "invoice"
+    email: str = Field(json_schema_extra={"format": "email"})
+
+
+class Line(BaseModel):
+    """So many of one article."""
+
+    sku: str
+    count: int = Field(1, ge=1)
+
+
+class Address(BaseModel):
+    """A place of delivery."""
+
+    city: str
+
+
+class Order(BaseModel):
+    """What a customer wants."""
+
+    customer: str
+    lines: list[Line] = Field(min_length=1)
+    payment: Card | Invoice = Field(discriminator="kind")
+    ship_to: Address | None = None
+    labels: dict[str, int] = Field(default_factory=dict[str, int])
+    options: list[Literal["gift", "express"]] = Field(default_factory=list)
+    subscribed: bool | None = None
+
+
+def accept(state: Any) -> dict[str, Any]:
+    return {}
+
+
+def order() -> StateGraph:
+    return StateGraph(Order, name="order").add_node(accept).add_edge(START, "accept")
+
+
 FLOW = """name: flow
 tools:
 - {id: clock, tool: tell_time}
@@ -355,11 +424,12 @@ def greet(context: Any) -> dict[str, Any]:
 def catalog(gates: Gates) -> Catalog:
     project = Project(Path(__file__).parent, functions={"tell_time": f"{__name__}:tell_time"})
     served = Catalog(handlers=Handlers({"greet": greet}), project=project)
-    for graph in (letter, maintenance, release, delivery, nightly, estate, registration):
+    for graph in (letter, maintenance, release, delivery, nightly, estate, registration, order):
         served.serve(graph.__name__, graph())
     served.serve("payment", payment(gates))
     served.serve("migration", migration(gates), description="Moves tables, ten at a time.")
     served.serve("desk", desk())
+    served.serve("clerk", clerk())
     served.serve("parrot", Agent("parrot", system="You repeat.", model=ScriptedModel(parrot)))
     served.serve_states(FLOW, name="flow")
     served.serve_steps(ONBOARDING)

@@ -105,7 +105,76 @@ def test_the_playground_shows_tool_calls_and_questions_in_place(tab: Any, server
     tab.goto("/ui/start/maintenance")
     tab.get_by_label("service").fill("forum")
     tab.get_by_role("button", name="Start").click()
+    run_id = started_run(tab)
     question = tab.locator(".question-in").filter(has_text="When may forum be down?")
-    question.get_by_role("link", name="Answer 1 question").click()
-    tab.get_by_role("heading", name="When may forum be down?").wait_for()
+    question.get_by_role("button", name="Send the answer").click()
+    question.get_by_text("This is needed").wait_for()
+    question.get_by_label("Starts").fill("2030-05-01T10:00")
+    question.get_by_role("button", name="Send the answer").click()
+    assert server.wait_for(run_id, "completed")["output"]["booked"] == "30 minutes"
+    expect(question).to_have_count(0)
+
+
+def test_what_an_agent_says_is_shown_from_its_first_word_on(tab: Any, server: PageServer) -> None:
+    tab.goto("/ui/start/parrot")
+    tab.get_by_label("Message of the user").fill("Good morning")
+    with tab.expect_request(lambda request: request.method == "POST" and "/workflow-runs" in request.url) as started:
+        tab.get_by_role("button", name="Start").click()
+    assert "live=true" in started.value.url  # the server keeps what is said until the page listens
+    expect(tab.locator(".chat .say").filter(has_text="You said: Good morning (1)")).to_be_visible()
     del server
+
+
+def test_a_call_that_needs_approval_is_allowed_where_it_is_asked(tab: Any, server: PageServer) -> None:
+    tab.goto("/ui/start/clerk")
+    tab.get_by_label("Message of the user").fill("Refund my order, please")
+    tab.get_by_role("button", name="Start").click()
+    question = tab.locator(".question-in").filter(has_text="May the tool refund be called?")
+    expect(question).to_contain_text("87214")
+    question.get_by_role("button", name="Allow once").click()
+    expect(tab.locator(".chat")).to_contain_text("I have refunded it.")
+    expect(tab.locator(".chat details.tool summary")).to_contain_text("refund")
+    server.wait_for(started_run(tab), "completed")
+
+
+def test_a_run_is_stopped_where_it_is_watched(tab: Any, server: PageServer) -> None:
+    tab.goto("/ui/start/nightly")
+    tab.get_by_role("button", name="Start").click()
+    run_id = started_run(tab)
+    tab.get_by_role("button", name="Stop").click()
+    tab.get_by_text("It was stopped.").wait_for()
+    assert server.wait_for(run_id)["status"] == "cancelled"
+
+
+def test_nested_inputs_are_filled_in_and_their_problems_stand_at_their_fields(tab: Any, server: PageServer) -> None:
+    tab.goto("/ui/start/order")
+    tab.get_by_label("customer").fill("Ann")
+    tab.get_by_role("button", name="Add lines").click()
+    tab.get_by_label("payment").select_option("Invoice")
+    tab.get_by_label("email").fill("nobody")
+    tab.keyboard.press("Control+Enter")
+    tab.get_by_text("2 fields to correct: lines").wait_for()
+    expect(tab.locator("[data-path='lines.0.sku'] .help")).to_have_text("This is needed")
+    expect(tab.locator("[data-path='payment.email'] .help")).to_have_text("This has to be an address for email")
+    tab.get_by_label("sku").fill("A-1")
+    tab.get_by_label("email").fill("ann@example.org")
+    tab.get_by_role("button", name="Add labels").click()
+    tab.get_by_label("Name 1").fill("boxes")
+    tab.get_by_label("Value of boxes").fill("3")
+    tab.get_by_label("gift").check()
+    tab.get_by_role("button", name="Add ship_to").click()
+    tab.get_by_label("city").fill("Lisbon")
+    tab.get_by_role("group", name="subscribed").get_by_role("button", name="No").click()
+    tab.keyboard.press("Control+Enter")
+    run = server.wait_for(started_run(tab), "completed")
+    sent = run["input"]
+    assert (sent["lines"], sent["payment"]) == (
+        [{"sku": "A-1", "count": 1}],
+        {"kind": "invoice", "email": "ann@example.org"},
+    )
+    assert (sent["labels"], sent["options"], sent["ship_to"]["city"], sent["subscribed"]) == (
+        {"boxes": 3},
+        ["gift"],
+        "Lisbon",
+        False,
+    )

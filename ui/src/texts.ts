@@ -110,7 +110,7 @@ export const texts = {
     title: "Keys",
     groups: [
       { title: "Everywhere", keys: [["/", "go to"], ["G R", "runs"], ["G I", "inbox"], ["G S", "start"], ["G T", "threads"], ["N", "start a run"], ["T", "dark or light"], ["Esc", "close, back"]] },
-      { title: "Lists and inbox", keys: [["J K", "row"], ["X", "choose"], ["Enter", "open"], ["F", "filter"], [".", "show new ones"], ["D", "decline"], ["Ctrl Enter", "send the form"]] },
+      { title: "Lists and inbox", keys: [["J K", "row"], ["X", "choose"], ["Enter", "open"], ["F", "filter"], [".", "show new ones"], ["D", "decline"], ["E", "form or JSON"], ["C", "new schedule, trigger, webhook"], ["Ctrl Enter", "send the form"]] },
       { title: "Run", keys: [["J K", "step"], ["1 6", "tab"], ["A", "answer"], ["R", "retry"], ["W", "widen"]] },
       { title: "History", keys: [["J K", "checkpoint"], ["A B", "pin"], ["E", "edit the state"], ["F", "fork"]] },
     ] as { title: string; keys: [string, string][] }[],

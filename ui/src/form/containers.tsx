@@ -65,7 +65,7 @@ export function Optional({ field, value, onChange, label, children }: ControlPro
   if (value === undefined || value === null) {
     return (
       <div>
-        <Button look="small" icon="plus" label={`${words.add} ${label}`} onClick={() => onChange(beginningOf(field))}>
+        <Button look="small" icon="plus" label={`${words.add} ${label}`} onClick={() => onChange(firstOf(field))}>
           {words.add}
         </Button>
       </div>
@@ -77,6 +77,12 @@ export function Optional({ field, value, onChange, label, children }: ControlPro
       <Button look="bare small" icon="close" label={`${words.remove} ${label}`} onClick={() => onChange(field.isNullable && field.schema.default === null ? null : undefined)} />
     </div>
   );
+}
+
+/** What a container has once somebody wants it: a list or a map with one item to fill in. */
+function firstOf(field: Field): Json {
+  if (!field.item) return beginningOf(field);
+  return field.kind === "map" ? { "": beginningOf(field.item) } : [beginningOf(field.item)];
 }
 
 export function List(props: ControlProps) {

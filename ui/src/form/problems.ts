@@ -1,6 +1,7 @@
 /* Problems of a form: those that the API has found, by the path of their field, and the way to the first of them. */
 
 import { ApiError } from "../api/errors";
+import type { Field } from "./schema";
 import type { Problems } from "./validate";
 
 /** Return the problems of a request by the path of their field, as `validate` does. `root` is the part of the body that the
@@ -35,9 +36,17 @@ export function focusFirst(problems: Problems, box: ParentNode | null): boolean 
   return true;
 }
 
-/** The name of the first field with a problem, as it stands on the page. */
-export function nameOfFirst(problems: Problems, box: ParentNode | null): string {
+/** All problems on one line, for where a value is written as JSON. */
+export function listProblems(problems: Problems): string | undefined {
+  return [...problems].map(([path, message]) => (path ? `${path}: ${message}` : message)).join("; ") || undefined;
+}
+
+/** The name of the first field with a problem: by the schema, or as it stands on the page. */
+export function nameOfFirst(problems: Problems, box: ParentNode | null, schema?: Field): string {
   const [first = ""] = problems.keys();
+  const [name = ""] = first.split(".");
+  const known = schema?.fields[name]?.label;
+  if (known) return known;
   const field = shownAt(first, box);
   const label = field?.querySelector("label, .label")?.firstChild?.textContent;
   return label || field?.querySelector("[aria-label]")?.getAttribute("aria-label") || first;

@@ -5,6 +5,7 @@ import type { Json, JsonMap, Wait } from "../../api/types";
 import { Parts } from "../../diff/DiffView";
 import { countChanged, diffWords } from "../../diff/words";
 import { FieldFrame } from "../../form/Fields";
+import { listProblems } from "../../form/problems";
 import { Form } from "../../form/Form";
 import { JsonEditor } from "../../form/JsonEditor";
 import { formatValue } from "../../format";
@@ -19,7 +20,7 @@ export function AnswerForm({ wait, answering, isJson }: { wait: Wait; answering:
   const id = `answer-${wait.id.slice(0, 8)}`;
   if (isJson) {
     return (
-      <FieldFrame id={`${id}-json`} path="" label={words.json} problem={problems.value.get("")}>
+      <FieldFrame id={`${id}-json`} path="" label={words.json} problem={listProblems(problems.value)}>
         <JsonEditor id={`${id}-json`} value={value.value} onChange={(next, problem) => !problem && change(next)} />
       </FieldFrame>
     );

@@ -72,7 +72,7 @@ export function QuestionView({ wait, onDone }: { wait: Wait; onDone: () => void 
       </div>
       <footer class="foot">
         <span class="grow s-failed" role="status">
-          {problems.value.size > 0 && texts.form.toCorrect(problems.value.size, nameOfFirst(problems.value, box.current))}
+          {problems.value.size > 0 && texts.form.toCorrect(problems.value.size, nameOfFirst(problems.value, box.current, answering.field))}
         </span>
         {isApproval && (
           <SureButton id="decline" look="tall" sure={words.sure} keys="D" onSure={decline} isDisabled={isDisabled}>

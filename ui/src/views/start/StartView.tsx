@@ -128,10 +128,7 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
               <InputForm field={field} value={value.value} onChange={change} problems={problems.value} idPrefix="input" />
             ) : (
               <div class="field">
-                <label for="input-json">
-                  {words.input}
-                  <small>{texts.inbox.json}</small>
-                </label>
+                <label for="input-json">{words.input}</label>
                 <JsonEditor
                   id="input-json"
                   value={value.value}
@@ -166,7 +163,7 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
             {words.options}
           </button>
           <span class="grow s-failed" role="status">
-            {problems.value.size > 0 && texts.form.toCorrect(problems.value.size, nameOfFirst(problems.value, box.current))}
+            {problems.value.size > 0 && texts.form.toCorrect(problems.value.size, nameOfFirst(problems.value, box.current, field))}
           </span>
           <Button look="main tall" keys="Ctrl Enter" onClick={() => void send()} isDisabled={isBusy.value || isOffline.value || !described}>
             {words.submit}

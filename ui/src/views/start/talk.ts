@@ -15,12 +15,13 @@ export interface Called {
   agent: string;
 }
 
+const ENDED = ["completed", "failed", "cancelled"];
+
 export function talkOf(state: JsonMap | null, runs: Run[], live: LiveMessage[], called: Called[] = []): Message[] {
   const said = state ? messagesOf(state, runs) : [];
   const last = runs[runs.length - 1];
   const asked = last ? askedIn(last) : [];
-  // The state has the question only after the first superstep.
-  const isIn = asked.every((message) => said.some((other) => other.role === message.role && other.text === message.text && isOfRun(other, said, asked.length)));
+  const isIn = !last || hasQuestion(said, asked, runs);
   const known = new Set(said.map((message) => message.id).filter(Boolean));
   const heard = live.filter((message) => !known.has(message.id) && (message.text || message.calls.length));
   const messages = [...said, ...(isIn ? [] : asked), ...heard];
@@ -32,10 +33,12 @@ export function talkOf(state: JsonMap | null, runs: Run[], live: LiveMessage[], 
   return [...said, ...(isIn ? [] : asked), done, ...heard];
 }
 
-/** Whether a message can be the question of the newest run: nothing of an earlier turn comes after it. */
-function isOfRun(message: Message, said: Message[], count: number): boolean {
-  const users = said.filter((other) => other.role === message.role);
-  return users.indexOf(message) >= users.length - count;
+/** Whether the state has the question of the newest run already: it has it only after the first superstep. */
+function hasQuestion(said: Message[], asked: Message[], runs: Run[]): boolean {
+  const questions = said.filter((message) => message.role === "user");
+  const isLast = asked.length === 0 || questions[questions.length - 1]?.text === asked[asked.length - 1]?.text;
+  const hasEnded = ENDED.includes(runs[runs.length - 1]?.status ?? "");
+  return isLast && (hasEnded || questions.length >= runs.flatMap(askedIn).length);
 }
 
 /** The messages that a run was started with. */
