@@ -397,6 +397,7 @@ export const texts = {
     stopped: "It was stopped.",
     tokens: (count: string) => `${count} tokens`,
     inputOf: "Input as in",
+    kinds: { graph: "Python", states: "YAML", steps: "JSON" } as Record<string, string>,
   },
 
   threads: {
