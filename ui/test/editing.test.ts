@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Json, LoadProblem, Reload, Run } from "../src/api/types";
 import { filesOf, piecesOf } from "../src/state/reload";
+import { lineOf } from "../src/views/run/source-lines";
 import { takePiece, type LiveMessage } from "../src/views/run/live-messages";
 import { askedIn, talkOf } from "../src/views/start/talk";
 
@@ -98,5 +99,17 @@ describe("the conversation of a thread", () => {
 
   test("knows a question in either form of input", () => {
     expect([{ input: "a" }, { messages: "a" }, { messages: [said("user", "a")] }, {}, null].map((input) => askedIn(runOf("r", "x", input as Json)).map((message) => message.text))).toEqual([["a"], ["a"], ["a"], [], []]);
+  });
+});
+
+describe("the line of a definition", () => {
+  const source = { language: "python" as const, text: "", file: null, lines: { plan: 3, weigh: 9 } };
+
+  test("is that of the chosen node, also of one in a subgraph or one that has not run", () => {
+    expect([["plan", null], ["assess:weigh", "plan"], ["weigh.2", null], [null, "plan"]].map((nodes) => lineOf(source, nodes))).toEqual([3, 9, 9, 3]);
+  });
+
+  test("is none for a node that the source does not know", () => {
+    expect(lineOf(source, ["ship", null])).toBeNull();
   });
 });
