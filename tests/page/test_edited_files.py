@@ -25,13 +25,7 @@ def test_problems_of_an_edited_file_are_shown_at_their_lines_until_they_are_solv
 ) -> None:
     file = tmp_path / "relay.yaml"
     file.write_text(FLOW, encoding="utf-8")
-    with serving(tmp_path, "dev", "relay.yaml", "--port", "0") as server:
-        server.url  # noqa: B018  # it has started
-        browser.call(_edit_and_look, browser, server, file)
-
-
-def _edit_and_look(browser: Browser, server: Any, file: Path) -> None:
-    with open_tab(browser, server) as tab:
+    with serving(tmp_path, "dev", "relay.yaml", "--port", "0") as server, open_tab(browser, server) as tab:
         tab.goto("/ui/start/relay")
         tab.get_by_role("button", name="Start").wait_for()
         file.write_text(FLOW.replace("state_id: end", "state_id: nowhere"), encoding="utf-8")
