@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
 from pydantic import BaseModel, Field
-
 from tests.page.gates import Gates
 
 from statewright import (

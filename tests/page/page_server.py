@@ -34,9 +34,7 @@ def run_server() -> None:
     with SqliteDatabase(path) as database, LogCapture(level=logging.INFO) as logs:
         ledger = SqliteLedger(database)
         hooks = WebhookSettings(allow_hosts=["127.0.0.1"])
-        service = Service(
-            catalog(Gates(gates_of(path))), ledger=ledger, saver=SqliteSaver(database), logs=logs, webhooks=hooks
-        )
+        service = Service(catalog(Gates(gates_of(path))), ledger=ledger, saver=SqliteSaver(database), logs=logs, webhooks=hooks)
         asyncio.run(add_key(ledger, path, service.clock.now()))
         serve(create_app(service, settings=ServerSettings(auth="keys", port=port, drain_timeout=5)))
 

@@ -115,9 +115,7 @@ def test_a_run_that_begins_and_changes_is_shown_without_loading_the_page(tab: An
     run_id = server.start_and_wait("delivery", tags=["live"])
     row = row_of(tab, run_id)
     row.wait_for()
-    server.call(
-        "POST", f"/workflow-runs/{run_id}/resume", {"signalType": "parcel_received", "payload": {"signed": True}}
-    )
+    server.call("POST", f"/workflow-runs/{run_id}/resume", {"signalType": "parcel_received", "payload": {"signed": True}})
     expect(row.locator(".c-status")).to_contain_text("Done")
     assert tab.evaluate("performance.getEntriesByType('navigation').length") == 1
 
