@@ -114,7 +114,9 @@ def test_an_approval_is_edited_and_sent_and_says_afterwards_who_decided(tab: Any
 
 
 @pytest.mark.parametrize(("key", "verdict"), [("Control+Enter", "approved"), ("d", "rejected")])
-def test_an_approval_is_decided_with_the_keyboard_alone(tab: Any, server: PageServer, key: str, verdict: str) -> None:
+def test_an_approval_is_decided_with_the_keyboard_alone(
+    tab: Any, server: PageServer, key: str, verdict: str
+) -> None:
     run_id = server.start_and_wait("release", {"notes": f"to be {verdict}"})
     open_question(tab, server, run_id)
     tab.keyboard.press(key)
