@@ -131,7 +131,7 @@ function ScheduleTable({ schedules, onChange }: { schedules: Schedule[]; onChang
           <th>{words.cron}</th>
           <th>{words.graph}</th>
           <th>{words.last}</th>
-          <td />
+          <td class="acts" />
         </tr>
       </thead>
       <tbody>
@@ -177,7 +177,7 @@ function TriggerTable({ triggers, onChange }: { triggers: Trigger[]; onChange: (
           <th>{words.state}</th>
           <th>{words.graph}</th>
           <th>{words.match}</th>
-          <td />
+          <td class="acts" />
         </tr>
       </thead>
       <tbody>

@@ -35,7 +35,7 @@ export function Webhooks({ webhooks, onChange }: { webhooks: Webhook[]; onChange
             <th>{words.url}</th>
             <th>{words.state}</th>
             <th>{words.events}</th>
-            <td />
+            <td class="acts" />
           </tr>
         </thead>
         <tbody>
@@ -118,7 +118,7 @@ function Deliveries({ webhook, onSecret }: { webhook: Webhook; onSecret: (webhoo
               <th class="num">{words.attempts}</th>
               <th>{words.next}</th>
               <th>{words.sent}</th>
-              <td />
+              <td class="acts" />
             </tr>
           </thead>
           <tbody>
