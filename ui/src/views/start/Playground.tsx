@@ -165,12 +165,18 @@ function Steps({ store }: { store: RunStore }) {
 
 function Compose({ run, isBusy, onSend }: { run: Run; isBusy: boolean; onSend: (text: string) => void }) {
   const text = useSignal("");
-  const isDisabled = isBusy || isOffline.value || !may("runs:write");
+  const isWanted = useSignal(false); // what is sent while the run works goes out when it is done
+  const isDisabled = isOffline.value || !may("runs:write");
   const send = (): void => {
     if (isDisabled || !text.value.trim()) return;
+    isWanted.value = isBusy;
+    if (isBusy) return;
     onSend(text.value.trim());
     text.value = "";
   };
+  useEffect(() => {
+    if (!isBusy && isWanted.value) send();
+  }, [isBusy]);
   return (
     <div class="compose">
       <div class="box row">
@@ -191,6 +197,7 @@ function Compose({ run, isBusy, onSend }: { run: Run; isBusy: boolean; onSend: (
         </Button>
       </div>
       <p class="quiet">
+        {isWanted.value && <b role="status">{words.queued} </b>}
         {words.thread}{" "}
         <a class="mono" href={hrefOf(["threads", run.threadId])}>
           {run.threadId}
