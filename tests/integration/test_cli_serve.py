@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.integration.cli_server import PATIENCE, ServerProcess, serving
+from tests.work import wait_until
 
 from statewright.client import Client
 from statewright.errors import SpendingLimitReached
@@ -184,11 +185,15 @@ def test_the_server_continues_while_a_changed_file_has_an_error(folder: Path) ->
         (folder / "flow.py").write_text("graph = \n", encoding="utf-8")
         server.wait_for("keeps running the previous code")
         assert "SyntaxError" in server.output
+        wait_until(lambda: client.graphs.reload().problems)
+        (problem,) = client.graphs.reload().problems
+        assert (problem.file, problem.line, client.graphs.reload().texts) == ("flow.py", 1, {"flow.py": "graph = \n"})
         assert client.runs.start_and_wait("flow", {"n": 4}).output == {"n": 8}
         (folder / "flow.py").write_text(GRAPH.replace("* 2", "* 5"), encoding="utf-8")
         server.wait_for("Serving: asking, flow")
         fivefold = client.runs.start_and_wait("flow", {"n": 4})
         assert (fivefold.error, fivefold.output) == (None, {"n": 20}), server.output
+        assert client.graphs.reload().problems == ()
 
 
 @pytest.mark.full

@@ -15,6 +15,7 @@ MAY_READ_THE_SYSTEM_CLOCK = {
     "cache.py": "in memory",
     "checkpoint/memory_thread.py": "in memory",
     "cli/runs/start.py": "a client of a server",
+    "cli/serve/serve.py": "when files were loaded, which is only shown",
     "client/clients.py": "timers",
     "clock.py": "the clocks themselves",
     "ids.py": "ids sort by time only within a process",

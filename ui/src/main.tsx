@@ -26,6 +26,7 @@ const LATER: Record<string, () => Promise<ComponentType>> = {
   schedules: async () => (await import("./views/schedules/SchedulesView")).SchedulesView,
   workers: async () => (await import("./views/workers/WorkersView")).WorkersView,
   costs: async () => (await import("./views/costs/CostsView")).CostsView,
+  problems: async () => (await import("./views/problems/ProblemsView")).ProblemsView,
   "sign-in": async () => (await import("./views/sign-in/SignInView")).SignInView,
 };
 const fetched = new Map<string, ComponentType>();

@@ -46,9 +46,9 @@ function follow(): void {
   address.value = readAddress(location.pathname, location.search);
 }
 
-/** Open a page, which adds an entry to the browser's history. */
+/** Open a page, which adds an entry to the browser's history. The entry keeps from where it was opened. */
 export function open(href: string): void {
-  history.pushState(null, "", href);
+  history.pushState({ from: location.pathname + location.search }, "", href);
   follow();
   window.scrollTo(0, 0);
 }

@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { ApiError } from "../src/api/errors";
 import type { Json, JsonMap } from "../src/api/types";
+import { readProblems } from "../src/form/problems";
 import { constraintOf, defaultOf, readField } from "../src/form/schema";
 import { validate } from "../src/form/validate";
 
@@ -62,6 +64,85 @@ describe("a schema", () => {
   });
 });
 
+describe("the schemas of Python types", () => {
+  const kindOfSchema = (schema: Json): string => readField({ type: "object", properties: { x: schema } }).fields.x?.kind ?? "";
+
+  test("have a control each", () => {
+    const kinds: [string, Json][] = [
+      ["date", { type: "string", format: "date" }],
+      ["time", { type: "string", format: "time" }],
+      ["text", { type: "string", format: "duration" }],
+      ["text", { type: "string", format: "uuid" }],
+      ["constant", { const: "book", type: "string" }],
+      ["constant", { enum: ["book"] }],
+      ["choice", { oneOf: [{ const: 1, title: "one" }, { const: 2, title: "two" }] }],
+      ["several", { type: "array", uniqueItems: true, items: { enum: ["a", "b"] } }],
+      ["list", { type: "array", items: { type: "integer" } }],
+      ["list", { type: "array", items: { type: "array", items: { type: "string" } } }],
+      ["tuple", { type: "array", minItems: 2, maxItems: 2, prefixItems: [{ type: "string" }, { type: "number" }] }],
+      ["map", { type: "object", additionalProperties: { type: "integer" } }],
+      ["oneOf", { type: ["string", "integer", "null"] }],
+      ["json", { type: "object", additionalProperties: true }],
+      ["json", { type: "array", items: {} }],
+    ];
+    expect(kinds.map(([, schema]) => kindOfSchema(schema))).toEqual(kinds.map(([kind]) => kind));
+  });
+
+  test("are merged where a class extends another", () => {
+    const field = readField({ allOf: [{ $ref: "#/$defs/Base" }, { properties: { b: { type: "integer" } }, required: ["b"] }], $defs: { Base: { type: "object", properties: { a: { type: "string" } }, required: ["a"] } } });
+    expect([Object.keys(field.fields), field.required]).toEqual([["a", "b"], ["a", "b"]]);
+  });
+
+  test("begin with their constants, which nobody has to type", () => {
+    const pet: JsonMap = { type: "object", required: ["kind", "name"], properties: { kind: { const: "cat" }, name: { type: "string" } } };
+    expect(defaultOf(readField(pet))).toEqual({ kind: "cat" });
+  });
+
+  test("that refer to themselves end, whatever their width", () => {
+    const names = ["a", "b", "c", "d", "e", "f"];
+    const node: JsonMap = { type: "object", properties: Object.fromEntries(names.map((name) => [name, { $ref: "#/$defs/Node" }])) };
+    let count = 0;
+    const visit = (field: ReturnType<typeof readField>): void => {
+      count += 1;
+      Object.values(field.fields).forEach(visit);
+    };
+    visit(readField({ $ref: "#/$defs/Node", $defs: { Node: node } }));
+    expect(count).toBeLessThan(500);
+  });
+});
+
+describe("a value of a union", () => {
+  const CAT: JsonMap = { type: "object", required: ["kind", "lives"], properties: { kind: { const: "cat" }, lives: { type: "integer", maximum: 9 } } };
+  const DOG: JsonMap = { type: "object", required: ["kind", "name"], properties: { kind: { const: "dog" }, name: { type: "string" } } };
+  const PETS: JsonMap = { type: "object", required: ["pet"], properties: { pet: { oneOf: [CAT, DOG], discriminator: { propertyName: "kind" } } } };
+
+  test("has the problems of the kind that it says it is, at their fields", () => {
+    expect([...validate(readField(PETS), { pet: { kind: "dog" } })]).toEqual([["pet.name", "This is needed"]]);
+    expect([...validate(readField(PETS), { pet: { kind: "cat", lives: 10 } })]).toEqual([["pet.lives", "At most 9"]]);
+  });
+
+  test("may be of a simple type or a group", () => {
+    const field = readField({ anyOf: [{ type: "string", minLength: 3 }, { type: "integer" }, DOG] });
+    expect(["abc", 3, { kind: "dog", name: "Rex" }].map((value) => validate(field, value).size)).toEqual([0, 0, 0]);
+    expect([...validate(field, "ab")]).toEqual([["", "At least 3 characters"]]);
+    expect(validate(field, true).size).toBe(1);
+  });
+});
+
+describe("problems of the API", () => {
+  const errorWith = (details: Json): ApiError => new ApiError(400, "VALIDATION_ERROR", "The whole.", details);
+
+  test("stand at the fields that they are about", () => {
+    const error = errorWith({ problems: [{ path: "body.input.steps[1].name", message: "is wrong" }, { path: "input.extra", message: "is not known" }, { path: "body.name", message: "is long" }] });
+    expect([...readProblems(error, "input")]).toEqual([["steps.1.name", "is wrong"], ["extra", "is not known"], ["name", "is long"]]);
+  });
+
+  test("of one field have the whole message, and other errors have none", () => {
+    expect([...readProblems(errorWith({ field: "cron" }))]).toEqual([["cron", "The whole."]]);
+    expect(readProblems(errorWith(null)).size + readProblems(new Error("x")).size).toBe(0);
+  });
+});
+
 describe("a value", () => {
   const problems = (schema: JsonMap, value: Json | undefined): [string, string][] => [...validate(readField(schema), value)];
   const paths = (value: Json): string[] => problems(WINDOW, value).map(([path]) => path);
@@ -92,6 +173,18 @@ describe("a value", () => {
     expect(problems({ type: "string", pattern: "^[a-z]+$" }, "A1")[0]?.[1]).toBe("This does not have the required form");
     expect(problems({ type: "string", pattern: "(?P<python>x)" }, "y")).toEqual([]);
     expect(problems({ type: "number", exclusiveMinimum: 0 }, 0)[0]?.[1]).toBe("More than 0");
+  });
+
+  test("is held to formats, steps and uniqueness", () => {
+    expect(problems({ type: "string", format: "date" }, "2026-13-40")).toHaveLength(1);
+    expect(problems({ type: "string", format: "time" }, "25:00")).toHaveLength(1);
+    expect(problems({ type: "string", format: "duration" }, "PT30M")).toEqual([]);
+    expect(problems({ type: "string", format: "duration" }, "30 minutes")).toHaveLength(1);
+    expect(problems({ type: "string", format: "uuid" }, "7c9e6679-7425-40de-944b-e07fc1f90ae7")).toEqual([]);
+    expect(problems({ type: "number", multipleOf: 0.1 }, 0.3)).toEqual([]);
+    expect(problems({ type: "integer", multipleOf: 5 }, 7)[0]?.[1]).toBe("A multiple of 5");
+    expect(problems({ type: "array", uniqueItems: true, items: { type: "string" } }, ["a", "a"])).toHaveLength(1);
+    expect(problems({ type: "object", additionalProperties: { type: "integer" } }, { a: 1, b: "x" })).toEqual([["b", "This has to be a whole number"]]);
   });
 
   test("of one of several kinds has to fit one of them", () => {

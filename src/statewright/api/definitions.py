@@ -57,6 +57,38 @@ class GraphDescription(Graph):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoadProblem(Resource):
+    """A problem because of which a changed file cannot be loaded."""
+
+    file: str | None
+    """The name of the file, relative to the folder of the project; null if the problem is in no file."""
+    line: int | None
+    """From 1; null if it is not known."""
+    column: int | None
+    """From 1; null if it is not known."""
+    code: str
+    message: str
+    suggestion: str
+    """A hint for fixing the problem."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reload(Resource):
+    """The files of a development server: the version that is served, and the problems of a newer one."""
+
+    watches: bool
+    """True if changed files are loaded again, as `statewright dev` does."""
+    loaded_at: datetime | None
+    """When the version that is served was loaded; null if files are not watched."""
+    failed_at: datetime | None
+    """When a newer version could not be loaded; null if the newest version is served."""
+    problems: tuple[LoadProblem, ...]
+    """The problems of that newer version."""
+    texts: Mapping[str, str]
+    """The texts of the files with problems by name, as they were at that time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadInList(Resource):
     """A thread on which runs have begun."""
 

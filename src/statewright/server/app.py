@@ -13,6 +13,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
 from statewright.errors import InvalidConfig
+from statewright.server.context.reload_status import ReloadStatus
 from statewright.server.context.server_context import ServerContext
 from statewright.server.http.errors import add_error_handlers
 from statewright.server.http.middleware import BodyLimit, HostCheck, PathAlias, RequestLifecycle
@@ -76,7 +77,7 @@ def serve_metrics(metrics: Metrics | None, settings: ServerSettings) -> Generato
 _ROUTERS = (
     *(runs.router, run_details.router),
     *(interrupts.waits_router, interrupts.approvals_router, interrupts.events_router),
-    *(definitions.definitions_router, definitions.graphs_router, access.costs_router),
+    *(definitions.definitions_router, definitions.graphs_router, definitions.reload_router, access.costs_router),
     *(threads.list_router, threads.router),
     *(schedules.schedules_router, schedules.triggers_router, webhooks.router),
     *(session.router, access.workspaces_router, access.keys_router, workers.workers_router, workers.queues_router),
@@ -99,10 +100,14 @@ def create_app(
     settings: ServerSettings | None = None,
     metrics: Metrics | None = None,
     webhooks: WebhookSettings | None = None,
+    reload_status: ReloadStatus | None = None,
 ) -> FastAPI:
-    """Create the ASGI application of a service. It starts the service on startup and stops it on shutdown."""
+    """Create the ASGI application of a service. It starts the service on startup and stops it on shutdown.
+
+    A development server passes the state of the files that it watches.
+    """
     settings = settings or ServerSettings()
-    context = ServerContext(service, settings, metrics, webhooks or service.webhooks)
+    context = ServerContext(service, settings, metrics, webhooks or service.webhooks, reload_status)
     app = FastAPI(
         title=settings.title,
         version=version("statewright"),

@@ -135,6 +135,8 @@ GRAPH_DESCRIPTION: Final = Representation(
     **{name: f"served.{name}" for name in ("name", "kind", "description", "version", "definition_id")},
     drawing="mermaid",
 )
+LOAD_PROBLEM: Final = Representation(definitions.LoadProblem, "LoadProblem")
+RELOAD: Final = Representation(definitions.Reload, "Reload")
 THREAD: Final = Representation(definitions.Thread, "ThreadShown")
 CHECKPOINT: Final = Representation(
     definitions.Checkpoint,

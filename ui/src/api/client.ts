@@ -5,7 +5,7 @@ import { noteReached, noteUnreachable } from "../state/connection";
 import { texts } from "../texts";
 import { ApiError, isAbort } from "./errors";
 import type * as T from "./types";
-import type { Json, Meta, Page } from "./types";
+import type { Json, JsonMap, Meta, Page } from "./types";
 
 export const ROOT = "/api/v1";
 type Query = Record<string, string | number | boolean | string[] | null | undefined>;
@@ -72,6 +72,12 @@ async function post<R>(path: string, body: unknown = {}): Promise<R> {
   return (await send("POST", path, body)).data as R;
 }
 
+async function patch<R>(path: string, body: unknown): Promise<R> {
+  return (await send("PATCH", path, body)).data as R;
+}
+
+const remove = (path: string): Promise<unknown> => send("DELETE", path);
+
 const at = (...parts: string[]): string => parts.map((part) => `/${encodeURIComponent(part)}`).join("");
 
 /** A run to start: of a graph in its newest version, or of the version with an id. */
@@ -100,7 +106,7 @@ export const api = {
   states: (id: string, step: string, signal?: AbortSignal) => get<T.StepStates>(`${at("workflow-runs", id)}/steps${at(step)}/state`, {}, signal),
   trace: (id: string, query: { limit: number; cursor?: string | null }, signal?: AbortSignal) => get<T.Trace>(`${at("workflow-runs", id)}/trace`, query, signal),
   cost: (id: string, signal?: AbortSignal) => get<T.Cost>(`${at("workflow-runs", id)}/cost`, {}, signal),
-  start: (request: StartRequest) => post<T.Run>("/workflow-runs", request),
+  start: (request: StartRequest) => post<T.Run>("/workflow-runs?live=true", request),
   changeAll: (verb: "cancel" | "retry", filter: Record<string, unknown>) => post<{ runIds: string[] }>(`/workflow-runs/${verb}`, filter),
   cancel: (id: string) => post<T.Run>(`${at("workflow-runs", id)}/cancel`),
   pause: (id: string) => send("POST", `${at("workflow-runs", id)}/pause`),
@@ -134,7 +140,19 @@ export const api = {
   webhooks: (signal?: AbortSignal) => getPage<T.Webhook>("/webhooks", { pageSize: 100 }, signal),
   deliveries: (id: string, signal?: AbortSignal) => getPage<T.Delivery>(`${at("webhooks", id)}/deliveries`, { pageSize: 100 }, signal),
   sendAgain: (webhook: string, id: string) => send("POST", `${at("webhooks", webhook)}/deliveries${at(id)}/send-again`),
+  testWebhook: (id: string) => post<T.Delivery>(`${at("webhooks", id)}/test`),
+  addWebhook: (body: T.WebhookBody) => post<T.WebhookWithSecret>("/webhooks", body),
+  changeWebhook: (id: string, changes: Partial<T.WebhookBody> & { active?: boolean; rotateSecret?: boolean }) => patch<T.WebhookWithSecret>(at("webhooks", id), changes),
+  removeWebhook: (id: string) => remove(at("webhooks", id)),
+  addSchedule: (body: T.ScheduleBody) => post<T.Schedule>("/schedules", body),
+  changeSchedule: (id: string, changes: Partial<T.ScheduleBody>) => patch<T.Schedule>(at("schedules", id), changes),
+  removeSchedule: (id: string) => remove(at("schedules", id)),
   pauseSchedule: (id: string, paused: boolean) => send("POST", `${at("schedules", id)}/${paused ? "pause" : "resume"}`),
+  previewCron: (cron: string, timezone: string, count: number) => post<{ times: string[] }>("/schedules/preview", { cron, timezone, count }),
+  addTrigger: (body: T.TriggerBody) => post<T.Trigger>("/triggers", body),
+  changeTrigger: (id: string, changes: { match?: JsonMap; active?: boolean }) => patch<T.Trigger>(at("triggers", id), changes),
+  removeTrigger: (id: string) => remove(at("triggers", id)),
+  reload: (signal?: AbortSignal) => get<T.Reload>("/reload", {}, signal),
 
   workers: (signal?: AbortSignal) => get<T.Worker[]>("/workers", {}, signal),
   queues: (signal?: AbortSignal) => get<T.Queue[]>("/queues", {}, signal),

@@ -28,8 +28,9 @@ export class ApiError extends Error {
 
   /** The problems of a request by the path of their field. */
   get problems(): { path: string; message: string }[] {
-    const found = this.details && typeof this.details === "object" && !Array.isArray(this.details) ? this.details.problems : null;
-    if (!Array.isArray(found)) return [];
+    const details = this.details && typeof this.details === "object" && !Array.isArray(this.details) ? this.details : {};
+    const found = details.problems;
+    if (!Array.isArray(found)) return typeof details.field === "string" ? [{ path: details.field, message: this.message }] : [];
     return found.map((problem) => {
       if (problem && typeof problem === "object" && !Array.isArray(problem)) {
         return { path: String(problem.path ?? ""), message: String(problem.message ?? "") };

@@ -337,6 +337,25 @@ export interface Schedule {
   lastAt: string | null;
   lastRunId: string | null;
   tags: string[];
+  metadata: JsonMap;
+}
+
+/** What somebody says of a schedule; the rest of it is the server's. */
+export interface ScheduleBody {
+  name: string;
+  graph: string;
+  cron: string;
+  timezone: string;
+  input: Json;
+  overlap: string;
+  catchUp: string;
+  tags: string[];
+}
+
+export interface TriggerBody {
+  event: string;
+  graph: string;
+  match: JsonMap;
 }
 
 export interface Trigger {
@@ -359,6 +378,17 @@ export interface Webhook {
   createdAt: string;
 }
 
+export interface WebhookBody {
+  url: string;
+  events: string[];
+  description: string;
+}
+
+export interface WebhookWithSecret extends Webhook {
+  /** Only after it was generated. */
+  secret: string | null;
+}
+
 export interface Delivery {
   id: string;
   webhookId: string;
@@ -372,6 +402,24 @@ export interface Delivery {
   dueAt: string | null;
   createdAt: string;
   deliveredAt: string | null;
+}
+
+export interface LoadProblem {
+  file: string | null;
+  line: number | null;
+  column: number | null;
+  code: string;
+  message: string;
+  suggestion: string;
+}
+
+/** The files of a development server, and why a newer version of them cannot be loaded. */
+export interface Reload {
+  watches: boolean;
+  loadedAt: string | null;
+  failedAt: string | null;
+  problems: LoadProblem[];
+  texts: Record<string, string>;
 }
 
 export interface Worker {

@@ -9,6 +9,7 @@ export interface ToolCall {
 }
 
 export interface Message {
+  id: string | null;
   role: string;
   name: string;
   text: string;
@@ -28,6 +29,7 @@ export function isConversation(value: Json | undefined): value is JsonMap[] {
 export function readMessage(value: JsonMap): Message {
   const calls = Array.isArray(value.tool_calls) ? value.tool_calls : [];
   return {
+    id: typeof value.id === "string" ? value.id : null,
     role: String(value.role),
     name: typeof value.name === "string" ? value.name : "",
     text: textOf(value.content),
@@ -56,7 +58,8 @@ export function findMessages(value: Json | undefined, agent = ""): Message[] {
   if (Array.isArray(value)) return value.flatMap((item) => findMessages(item, agent));
   if (value && typeof value === "object") {
     const name = typeof value.agent_name === "string" ? value.agent_name : agent;
-    return Object.values(value).flatMap((item) => (item && typeof item === "object" ? findMessages(item, name) : []));
+    const said = Array.isArray(value.turns) ? { ...value, message: null } : value; // a network repeats the last input there
+    return Object.values(said).flatMap((item) => (item && typeof item === "object" ? findMessages(item, name) : []));
   }
   return [];
 }

@@ -10,9 +10,10 @@ import { Icon, type IconName, Mark, Patterns } from "../parts/icons";
 import { hrefOf, open, page } from "../router";
 import { isOffline, staleFor } from "../state/connection";
 import { startFeed } from "../state/feed";
+import { reload, startReload } from "../state/reload";
 import { may, session, signOut, workspaceName } from "../state/session";
 import { switchTheme, theme } from "../state/theme";
-import { close, hold, toast } from "../state/toast";
+import { attempt, close, hold, toast } from "../state/toast";
 import { answerable, startWaits } from "../state/waits";
 import { useKeys } from "../keys";
 import { texts } from "../texts";
@@ -43,6 +44,7 @@ function useWorkspace(): void {
     const controller = new AbortController();
     startFeed(controller.signal);
     startWaits(controller.signal);
+    if (may("definitions:read")) startReload(controller.signal);
     return () => controller.abort();
   }, []);
 }
@@ -103,6 +105,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
           <span>{texts.connection.stale(formatClock(staleFor.value ?? 0))}</span>
         </div>
       )}
+      <EditedFiles />
       <main class={`page${isOffline.value ? " stale" : ""}`} id="main">
         {children}
       </main>
@@ -118,6 +121,11 @@ export function Frame({ children }: { children: ComponentChildren }) {
             <Icon name="graph" />
             {texts.nav.docs}
           </a>
+          {session.value?.keyRequired && (
+            <Button look="bare" icon="close" onClick={() => void attempt(signOut)}>
+              {texts.signIn.out}
+            </Button>
+          )}
         </nav>
       )}
       <nav class="tabbar" aria-label={texts.nav.main}>
@@ -140,6 +148,22 @@ export function Frame({ children }: { children: ComponentChildren }) {
   );
 }
 
+/** Says on every page that a file which is being edited has problems, except where they are shown. */
+function EditedFiles() {
+  const found = reload.value;
+  if (!found?.failedAt || page.value === "problems") return null;
+  const names = [...new Set(found.problems.map((problem) => problem.file).filter(Boolean))].join(", ");
+  return (
+    <div class="banner bad" role="status">
+      <Glyph status="failed" isSilent />
+      <span class="grow">{found.problems.length ? texts.problems.banner(names || texts.problems.project, found.problems.length) : texts.problems.bannerUnknown}</span>
+      <a class="btn small" href={hrefOf(["problems"])}>
+        {texts.problems.show}
+      </a>
+    </div>
+  );
+}
+
 function Connection() {
   const isOff = isOffline.value;
   return (
@@ -151,11 +175,10 @@ function Connection() {
 
 function Workspace() {
   const name = workspaceName();
-  if (!name) return null;
-  if (!session.value?.keyRequired) return <span class="workspace only-wide">{name}</span>;
+  if (!session.value?.keyRequired) return name ? <span class="workspace only-wide">{name}</span> : null;
   return (
-    <Button look="bare only-wide" label={texts.signIn.out} onClick={() => void signOut()}>
-      {name}
+    <Button look="bare only-wide" label={texts.signIn.out} onClick={() => void attempt(signOut)}>
+      {name || texts.signIn.out}
     </Button>
   );
 }

@@ -84,11 +84,17 @@ def find_user_line(error: BaseException) -> str | None:
 
     If the error itself did not pass through the user's code, its causes are searched.
     """
+    frame = find_user_frame(error)
+    return f"at {_relative_path(frame.filename)}:{frame.lineno} in {frame.name}" if frame is not None else None
+
+
+def find_user_frame(error: BaseException) -> traceback.FrameSummary | None:
+    """Return the frame of `find_user_line`; None if there is none."""
     for link in _chain(error):
         frames = traceback.extract_tb(link.__traceback__)
         frame = next((frame for frame in reversed(frames) if _is_user_code(frame.filename)), None)
         if frame is not None:
-            return f"at {_relative_path(frame.filename)}:{frame.lineno} in {frame.name}"
+            return frame
     return None
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from statewright.cli.console.failure import UsageError, format_error
 from statewright.cli.console.printing import warn
+from statewright.cli.serve.load_problems import FailedEntries, FailedEntry
 from statewright.cli.workflow.load import choose_served_graphs, import_from_folder, is_steps_file, load_served
 from statewright.cli.workflow.models import NO_MODELS, Models, PinnedModel
 from statewright.errors import InvalidGraph, Problem, StatewrightError, WorkflowError, suggestion
@@ -70,6 +71,7 @@ class _CatalogBuilder:
         self._project = project
         self._models = models
         self._problems: list[Problem] = []
+        self._failed: list[FailedEntry] = []
         self._modules: dict[str, ModuleType] = {}
         default = PinnedModel(models.connect(models.default, project)) if models.default is not None else None
         resolver = ModelResolver(project.models, project.defaults.provider)
@@ -88,23 +90,36 @@ class _CatalogBuilder:
                 self._import_module(name)
         # Graphs in modules come first, because a module may register handlers that files refer to.
         for entry in sorted(project.graphs.values(), key=lambda graph: graph.file is not None):
-            with self._collect_problems("graphs", entry.name, at=entry.at):
+            with self._collect_problems("graphs", entry.name, at=entry.at, file=self._file_of(entry)):
                 self._serve(entry)
         for workflow in project.workflows.values():
-            with self._collect_problems("workflows", workflow.name):
+            with self._collect_problems("workflows", workflow.name, file=workflow.file):
                 self._serve(ServedGraph(name=workflow.name, file=workflow.file, description=workflow.description))
-        self._problems += self._find_unknown_graphs()
+        for problem in self._find_unknown_graphs():
+            self._record(UsageError(problem.message), [problem], None)
         if self._problems:
-            raise WorkflowError(self._problems, source=str(project.file or project.folder))
+            source = str(project.file or project.folder)
+            raise WorkflowError(self._problems, source=source) from FailedEntries(self._failed)
         return self._catalog
 
     @contextmanager
-    def _collect_problems(self, *keys: str, at: tuple[int, int] = (0, 0)) -> Generator[None]:
+    def _collect_problems(self, *keys: str, at: tuple[int, int] = (0, 0), file: Path | None = None) -> Generator[None]:
         """Record errors as problems of a key in the project file, at its line and column if known."""
         try:
             yield
         except (StatewrightError, UsageError, OSError, UnicodeDecodeError) as error:
-            self._problems += [Problem(format_path(keys), *at, message) for message in _error_messages(error)]
+            problems = [Problem(format_path(keys), *at, message) for message in _error_messages(error)]
+            self._record(error, problems, file)
+
+    def _record(self, error: Exception, problems: Sequence[Problem], file: Path | None) -> None:
+        self._problems += problems
+        self._failed.append(FailedEntry(error, problems, file))
+
+    def _file_of(self, entry: ServedGraph) -> Path | None:
+        """Return the file of a graph; for one in Python, the file of its target if it names one."""
+        name = (entry.target or "").rpartition(":")[0] or entry.target or ""
+        path = entry.file or self._project.folder / (name if name.endswith(".py") else f"{name.replace('.', '/')}.py")
+        return path if path.is_file() else None
 
     def _serve(self, entry: ServedGraph) -> None:
         if entry.file is not None:

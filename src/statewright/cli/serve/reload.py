@@ -68,6 +68,7 @@ class Reloader:
         if not self._next.wait_until_ready():
             if self._server is not None:
                 self._next.stop(self._stop_timeout)
+                self._server.report_failure_of(self._next)
                 say("The server keeps running the previous code.", file=sys.stderr, flush=True)
             return False
         previous, self._server, self._next = self._server, self._next, None
@@ -102,7 +103,7 @@ class WatchedFiles:
     def __init__(self, target: str | None) -> None:
         self.target = target
         file = Path(target.partition(":")[0]).resolve() if target is not None else None
-        self.folder = file.parent if file is not None else _load_project_leniently(Path.cwd()).folder
+        self.folder = find_project_folder(target)
         self.is_recursive = file is None
         """False if a single file is served: subfolders of its folder may contain anything."""
         self._target_files = {file} if file is not None else set[Path]()
@@ -129,6 +130,11 @@ class WatchedFiles:
         """Return the path of a file relative to the folder."""
         file = Path(path)
         return str(file.relative_to(self.folder)) if file.is_relative_to(self.folder) else path
+
+
+def find_project_folder(target: str | None) -> Path:
+    """Return the folder of a file to serve or, without one, that of the project of the current folder."""
+    return Path(target.partition(":")[0]).resolve().parent if target else _load_project_leniently(Path.cwd()).folder
 
 
 def _load_project_leniently(folder: Path) -> Project:

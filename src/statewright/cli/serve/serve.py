@@ -6,7 +6,10 @@ import asyncio
 import os
 import shlex
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -17,7 +20,8 @@ from statewright.cli.console.options import BaseUrlOption, ServerDatabaseOptions
 from statewright.cli.console.warnings import redirect_warnings
 from statewright.cli.serve.announce import announce, announce_reload, page_url
 from statewright.cli.serve.catalog import build_catalog, select_project
-from statewright.cli.serve.reload import Reloader
+from statewright.cli.serve.load_problems import describe_failure
+from statewright.cli.serve.reload import Reloader, find_project_folder
 from statewright.cli.serve.server import (
     ServerLocation,
     build_server_settings,
@@ -32,11 +36,14 @@ from statewright.cli.serve.sockets import ParentLink, open_listening_socket, soc
 from statewright.cli.serve.start_fields import start_fields
 from statewright.cli.workers.queue_names import QueuesOption, read_queue_names
 from statewright.cli.workflow.models import Models, read_models
+from statewright.clock import SystemClock
 from statewright.observe import configure_logging
 from statewright.project import Project, load_project
 from statewright.server import require_libraries
 from statewright.server.page.built_files import is_built
+from statewright.server.context.reload_status import LoadFailure, ReloadStatus
 from statewright.server.settings import Auth
+from statewright.service import Catalog
 
 ADMIN_TOKEN_VARIABLE: Final = "STATEWRIGHT_ADMIN_TOKEN"
 """The default environment variable with the admin token."""
@@ -176,19 +183,36 @@ def dev(
         # Python detects stale bytecode by the size and the modification time, in seconds, of the source, but a file may
         # be saved twice in one second.
         sys.dont_write_bytecode = True
-    project = select_project(target)
-    _serve_for_development(project, options.resolve_location(project), models, child)
+    parent = ParentLink(child) if child is not None else None
+    with _report_failure_to(parent, target):
+        project = select_project(target)
+        location = options.resolve_location(project)
+        catalog = build_catalog(project, models)
+    _serve_for_development(project, catalog, location, parent)
 
 
-def _serve_for_development(project: Project, location: ServerLocation, models: Models, child: str | None) -> None:
-    catalog = build_catalog(project, models)
+@contextmanager
+def _report_failure_to(parent: ParentLink | None, target: str | None) -> Generator[None]:
+    """Report an error while loading a project to the parent, which passes it on to the server that keeps running."""
+    try:
+        yield
+    except Exception as error:
+        if parent is not None:
+            folder = find_project_folder(target)
+            parent.report_failure(describe_failure(error, folder).to_line())
+        raise
+
+
+def _serve_for_development(
+    project: Project, catalog: Catalog, location: ServerLocation, parent: ParentLink | None
+) -> None:
     auth = choose_auth(location)
     settings = build_server_settings(project, location, auth, drain_timeout=DEV_DRAIN_TIMEOUT)
     service_settings = replace(build_service_settings(project), drain=DEV_DRAIN_TIMEOUT)
-    parent = ParentLink(child) if child is not None else None
+    status = ReloadStatus(SystemClock().now()) if parent is not None else None
     is_first = parent is None or parent.wait_for_turn()
-    if parent is not None:
-        parent.exit_with_parent()
+    if parent is not None and status is not None:
+        parent.exit_with_parent(partial(_note_failure, status))
     listening = parent.listening if parent is not None else open_listening_socket(location.host, location.port)
     if is_first:
         announce(socket_url(listening), catalog, location.database, auth, has_page=settings.page)
@@ -199,9 +223,13 @@ def _serve_for_development(project: Project, location: ServerLocation, models: M
         configure_logging("console", level="WARNING", loggers=["uvicorn"]),
         redirect_warnings(logger.warning),
     ):
-        has_started = run_server(project, catalog, location, settings, service_settings, listening)
+        has_started = run_server(project, catalog, location, settings, service_settings, listening, status)
     if not has_started:
         raise SystemExit(FAILED)
+
+
+def _note_failure(status: ReloadStatus, line: bytes) -> None:
+    status.failed = (LoadFailure.from_line(line), SystemClock().now())
 
 
 # -- access

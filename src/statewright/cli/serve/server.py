@@ -24,7 +24,8 @@ from statewright.futures import drive, resolve
 from statewright.observe import LogCapture, Metrics, Redactor, tracing_from_environment
 from statewright.project import Project, Serving
 from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger, Run
-from statewright.server import ServerSettings, create_app
+from statewright.server import ServerSettings
+from statewright.server.context.reload_status import ReloadStatus
 from statewright.server.settings import Auth, is_loopback
 from statewright.service import Catalog, Service, ServiceSettings, SpendingLimits
 from statewright.service.access import is_valid_key
@@ -206,13 +207,16 @@ def run_server(
     settings: ServerSettings,
     service_settings: ServiceSettings,
     listening: socket.socket,
+    reload_status: ReloadStatus | None = None,
 ) -> bool:
     """Serve on a socket until SIGTERM or SIGINT, then shut down cleanly. Return False if the server could not start."""
+    from statewright.server.app import create_app
     from statewright.server.serve import create_server, exit_on_signals
 
     metrics = Metrics()
     with open_service(project, catalog, location, service_settings, metrics) as service:
-        server = create_server(create_app(service, settings=settings, metrics=metrics), settings)
+        app = create_app(service, settings=settings, metrics=metrics, reload_status=reload_status)
+        server = create_server(app, settings)
         # Some versions of uvicorn raise SystemExit if the application cannot start, others return.
         with exit_on_signals(server), suppress(SystemExit):
             server.run(sockets=[listening])

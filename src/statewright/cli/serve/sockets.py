@@ -13,7 +13,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from statewright.cli.console.failure import UsageError
 
@@ -60,8 +61,9 @@ def socket_url(listening: socket.socket) -> str:
 
 # -- handover
 
-_READY, _FIRST, _NEXT = b"r", b"f", b"n"
-"""Messages: `_READY` from child to parent; from parent to child, start as the first server or as a successor."""
+_READY, _FAILED, _FIRST, _NEXT = b"r", b"x", b"f", b"n"
+"""Messages: from child to parent `_READY`, or `_FAILED` before a line that describes the failure; from parent to child,
+start as the first server or as a successor. Later the parent sends a line for each successor that has failed."""
 
 
 class ParentLink:
@@ -87,13 +89,23 @@ class ParentLink:
             raise SystemExit(0)
         return message == _FIRST
 
-    def exit_with_parent(self) -> None:
-        """Shut down cleanly when the parent is gone, since nothing else would stop this process."""
-        threading.Thread(target=self._watch_parent, daemon=True).start()
+    def report_failure(self, line: bytes) -> None:
+        """Report why this process cannot serve, in a line."""
+        with suppress(OSError):  # the parent is gone
+            self._connection.sendall(_FAILED + line)
 
-    def _watch_parent(self) -> None:
-        if not self._connection.recv(1):
-            os.kill(os.getpid(), signal.SIGTERM)
+    def exit_with_parent(self, on_failure: Callable[[bytes], object] = lambda line: None) -> None:
+        """Shut down cleanly when the parent is gone, since nothing else would stop this process.
+
+        `on_failure` is called in a thread with the line of each successor that has failed.
+        """
+        threading.Thread(target=self._watch_parent, args=(on_failure,), daemon=True).start()
+
+    def _watch_parent(self, on_failure: Callable[[bytes], object]) -> None:
+        with suppress(OSError), self._connection.makefile("rb") as lines:
+            for line in lines:
+                on_failure(line)
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 class ServerProcess:
@@ -104,14 +116,30 @@ class ServerProcess:
         descriptors = (listening.fileno(), child_end.fileno())
         command = [sys.executable, "-m", "statewright", *args, "--child", f"{descriptors[0]}:{descriptors[1]}"]
         self.process = subprocess.Popen(command, pass_fds=descriptors)
+        self.failure: bytes | None = None
+        """The line in which the child has described why it failed."""
         child_end.close()
 
     def wait_until_ready(self) -> bool:
         """Wait until the child has loaded everything. Return False if it failed."""
         try:
-            return self._connection.recv(1) == _READY
+            message = self._connection.recv(1)
+            if message == _FAILED:
+                self.failure = self._read_to_end()
         except OSError:
             return False
+        return message == _READY
+
+    def _read_to_end(self) -> bytes:
+        """Return what the child sends before it exits."""
+        with self._connection.makefile("rb") as rest:
+            return rest.read()
+
+    def report_failure_of(self, successor: ServerProcess) -> None:
+        """Tell the child why its successor failed, if the successor has said so."""
+        if successor.failure is not None:
+            with suppress(OSError):  # the child has exited
+                self._connection.sendall(successor.failure)
 
     def start(self, *, is_first: bool) -> None:
         """Allow the child to serve."""

@@ -119,6 +119,12 @@ class Schedules(Namespace[F]):
         return get(api_path("schedules", schedule_id, "preview"), _read_times, {"count": count})
 
     @request
+    def preview_cron(self, cron: str, *, timezone: str = "UTC", count: int = 10) -> Call[Sequence[datetime]]:
+        """Return the next times of a cron expression, without a schedule. Raises InvalidRequest."""
+        body = {"cron": cron, "timezone": timezone, "count": count}
+        return post(api_path("schedules", "preview"), _read_times, body, repeatable=True)
+
+    @request
     def remove(self, schedule_id: str) -> Call[None]:
         """Remove a schedule."""
         return delete(api_path("schedules", schedule_id), ignore_content)

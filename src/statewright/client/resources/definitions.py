@@ -11,6 +11,7 @@ from statewright.api.definitions import (
     DefinitionWithBody,
     Graph,
     GraphDescription,
+    Reload,
     Thread,
     ThreadInList,
 )
@@ -75,6 +76,11 @@ class Graphs(Namespace[F]):
     def get(self, name: str) -> Call[GraphDescription]:
         """Return a graph with its drawing and its schemas."""
         return get(api_path("graphs", name), GraphDescription.from_response)
+
+    @request
+    def reload(self) -> Call[Reload]:
+        """Return the problems because of which a development server still serves an older version of its files."""
+        return get(api_path("reload"), Reload.from_response)
 
 
 class Threads(Namespace[F]):

@@ -100,15 +100,18 @@ class Runs(Namespace[F]):
         input: Any = None,  # noqa: A002  # the name that graphs and the API use
         *,
         wait: float | None = None,
+        live: bool = False,
         **options: Unpack[StartOptions],
     ) -> Call[StartedRun]:
         """Start a run of a served graph, or of a stored definition.
 
         With `wait`, return as soon as the run has ended, is waiting or is paused, or else after this many seconds.
+        With `live`, models stream their messages from the beginning, for a `follow` with `live` that begins within ten
+        seconds.
         Without an `idempotency_key`, a random key is sent. So if the answer is lost, the request can be repeated
         without starting a second run.
         """
-        return _start(graph, input, wait, options)
+        return _start(graph, input, wait, options, live=live)
 
     @Method
     async def start_and_wait(
@@ -302,7 +305,9 @@ class Runs(Namespace[F]):
         return post(api_path(_RUNS, "retry"), _run_ids, to_camel_case(without_none(filters)))
 
 
-def _start(graph: str | None, values: Any, wait: float | None, options: StartOptions) -> Call[StartedRun]:
+def _start(
+    graph: str | None, values: Any, wait: float | None, options: StartOptions, *, live: bool = False
+) -> Call[StartedRun]:
     """Return the request that starts a run, with `values` as its input."""
     if wait is not None and not 0 <= wait <= LONGEST_WAIT:
         raise InvalidRequest(f"wait={wait!r}: the service waits for 0 to {LONGEST_WAIT} seconds. See start_and_wait.")
@@ -311,7 +316,9 @@ def _start(graph: str | None, values: Any, wait: float | None, options: StartOpt
     settings = {name: value for name, value in fields.items() if name in SETTINGS}
     if settings:
         body["settings"] = to_camel_case(settings)
-    params = () if wait is None else (("wait", f"{wait:g}"),)
+    params = [] if wait is None else [("wait", f"{wait:g}")]
+    if live:
+        params.append(("live", "true"))
     return post(
         api_path(_RUNS),
         StartedRun.from_response,

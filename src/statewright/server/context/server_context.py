@@ -17,6 +17,7 @@ from statewright.errors import StatewrightError
 from statewright.ids import new_run_id
 from statewright.runs import Delete, Insert, Ledger, Worker, where
 from statewright.runtime.concurrency.thread_calls import call_in_thread
+from statewright.server.context.reload_status import ReloadStatus
 from statewright.server.context.shared_call import SharedCall
 from statewright.server.settings import ServerSettings
 from statewright.server.streaming.event_cache import EventCache
@@ -127,6 +128,8 @@ class ServerContext:
     settings: ServerSettings
     metrics: Metrics | None = None
     webhooks: WebhookSettings = DEFAULT_SETTINGS
+    reload_status: ReloadStatus | None = None
+    """The state of the files that a development server watches."""
     key_ring: KeyRing = field(init=False)
     rate_limiter: RateLimiter = field(default_factory=RateLimiter)
     start_limits: StartLimits = field(init=False)

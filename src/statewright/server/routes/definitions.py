@@ -7,15 +7,26 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from statewright.server.http.body import JsonMap
+from statewright.server.http.encode import success_response
 from statewright.server.http.openapi import DEFINITION_BODY
 from statewright.server.http.parameters import PageQuery
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
-from statewright.server.resources import DEFINITION, DEFINITION_WITH_BODY, DIAGRAM, GRAPH, GRAPH_DESCRIPTION, SOURCE
+from statewright.server.resources import (
+    DEFINITION,
+    DEFINITION_WITH_BODY,
+    DIAGRAM,
+    GRAPH,
+    GRAPH_DESCRIPTION,
+    LOAD_PROBLEM,
+    RELOAD,
+    SOURCE,
+)
 
 definitions_router = APIRouter(
     prefix="/api/v1/workflow-definitions", route_class=StrictRoute, tags=["workflow-definitions"]
 )
 graphs_router = APIRouter(prefix="/api/v1/graphs", route_class=StrictRoute, tags=["graphs"])
+reload_router = APIRouter(prefix="/api/v1/reload", route_class=StrictRoute, tags=["graphs"])
 _EXISTS = "The same version is already stored."
 
 
@@ -97,3 +108,20 @@ async def list_graphs(caller: CurrentCaller) -> Response:
 )
 async def read_graph(caller: CurrentCaller, name: PathId) -> Response:
     return GRAPH_DESCRIPTION.to_response(await caller.service.graph(caller.workspace_id, name))
+
+
+@reload_router.get("", **describe("Get the state of files that are being edited.", RELOAD, scope="definitions:read"))
+async def read_reload(caller: CurrentCaller) -> Response:
+    """A development server keeps the last version that could be loaded while a changed file has problems. They are
+    described here until a newer version is served."""
+    status = caller.context.reload_status
+    failure, failed_at = status.failed if status is not None and status.failed is not None else (None, None)
+    return success_response(
+        {
+            "watches": status is not None,
+            "loadedAt": status.loaded_at if status is not None else None,
+            "failedAt": failed_at,
+            "problems": LOAD_PROBLEM.encode_all(failure.problems) if failure is not None else [],
+            "texts": failure.texts if failure is not None else {},
+        }
+    )

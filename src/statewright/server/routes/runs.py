@@ -182,15 +182,25 @@ class CancelBody(Body):
     ),
 )
 async def start_run(
-    caller: CurrentCaller, body: StartRunBody, wait: Wait = None, idempotency_key: IdempotencyKeyHeader = None
+    caller: CurrentCaller,
+    body: StartRunBody,
+    wait: Wait = None,
+    live: Annotated[
+        bool, Query(description="Keep what the stream of the run has with `live=true` until it is read, for 10 s.")
+    ] = False,
+    idempotency_key: IdempotencyKeyHeader = None,
 ) -> Response:
     """Starts a run of a stored definition or of a served graph. With `wait`, the response is delayed until the run has
-    ended, waits for input or is paused, but at most that many seconds."""
+    ended, waits for input or is paused, but at most that many seconds. With `live`, models stream their messages from
+    the beginning, and the first reader of the stream misses none of them."""
     request = replace(
         body.to_request(),
         idempotency_key=resolve_idempotency_key(idempotency_key, body.idempotency_key, "idempotencyKey"),
     )
     await caller.context.start_limits.check(caller.workspace_id, caller.now)
+    if live:
+        request = replace(request, run_id=caller.service.starter.new_id())
+        caller.service.context.hub.expect_listener(str(request.run_id))
     if wait:
         started = await _start_and_wait(caller, request, wait)
     else:
@@ -203,7 +213,7 @@ async def _start_and_wait(caller: Caller, request: StartRun, seconds: float) -> 
     """Start a run and wait until it is idle. If the shutdown begins first, return the run in its current state."""
     service, workspace = caller.service, caller.workspace_id
     # The id is generated here, so that the run can be found if the wait is interrupted.
-    request = replace(request, run_id=service.starter.new_id())
+    request = replace(request, run_id=request.run_id or service.starter.new_id())
     started = await caller.context.shutdown.race(service.start_and_wait(workspace, request, seconds))
     if started is not None:
         return started

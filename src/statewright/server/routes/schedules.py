@@ -40,6 +40,14 @@ class ScheduleBody(WorkflowBody):
     metadata: JsonMap = Field(default_factory=dict, max_length=50)
 
 
+class PreviewBody(Body):
+    """A cron expression whose next times are wanted."""
+
+    cron: Cron
+    timezone: Zone = "UTC"
+    count: Annotated[int, Field(ge=1, le=100)] = 10
+
+
 class ScheduleChanges(Body):
     """Changes to a schedule."""
 
@@ -89,6 +97,12 @@ async def list_schedules(caller: CurrentCaller, paging: PageQuery) -> Response:
     items = await schedules.list_schedules(caller.ledger, caller.workspace_id, limit=paging.size, offset=paging.offset)
     total = await schedules.count_schedules(caller.ledger, caller.workspace_id)
     return paging.to_response(SCHEDULE, items, total)
+
+
+@schedules_router.post("/preview", **describe("Preview the times of a cron expression.", PREVIEW, scope=_SCOPE))
+async def preview_cron(caller: CurrentCaller, body: PreviewBody) -> Response:
+    """Nothing is stored. The times are fewer than `count` if the expression is not due so often within 50 years."""
+    return success_response({"times": schedules.preview_cron(body.cron, body.timezone, body.count, caller.now)})
 
 
 @schedules_router.get("/{id}", **describe("Get a schedule.", SCHEDULE, scope=_SCOPE, errors=(404,)))

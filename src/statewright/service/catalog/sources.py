@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any, Final, Literal, cast
 
 from statewright.runs import StoredDefinition
 from statewright.runtime import CompiledGraph
+from statewright.workflow.steps.json_positions import find_positions
 
 MAX_SOURCE: Final = 1_000_000
 """Characters of a source that is returned."""
@@ -43,7 +43,7 @@ def source_of(definition: StoredDefinition, app: CompiledGraph) -> Source | None
             return _cut(Source("yaml", text, None, _lines_of_states(text)))
         case "steps":
             text = json.dumps(definition.body, indent=2, ensure_ascii=False)
-            return _cut(Source("json", text, None, _lines_of_names(text)))
+            return _cut(Source("json", text, None, _lines_of_steps(text)))
         case _:
             return _python_source(app)
 
@@ -59,14 +59,11 @@ def _lines_of_states(text: str) -> dict[str, int]:
     return {state.id: state.at.line for state in load_workflow(text).definition.states}
 
 
-def _lines_of_names(text: str) -> dict[str, int]:
-    """Return the lines of the steps in JSON that `json.dumps` has written with one field a line."""
-    lines: dict[str, int] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        match = re.match(r'\s+"name": (".*"),?$', line)
-        if match:
-            lines.setdefault(json.loads(match[1]), number)
-    return lines
+def _lines_of_steps(text: str) -> dict[str, int]:
+    """Return the lines of the names of the steps of a workflow in JSON."""
+    positions = find_positions(text)
+    steps = json.loads(text)["steps"]
+    return {step["name"]: positions[f"steps[{index}].name"][0] for index, step in enumerate(steps)}
 
 
 def _python_source(app: CompiledGraph) -> Source | None:

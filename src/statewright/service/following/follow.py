@@ -30,8 +30,10 @@ async def follow(
     With `live`, events that are not stored are also yielded, as they are published.
     """
     last_seq = after
-    with context.hub.listening(run_id) as listener, context.watch.watching(run_id, listener):
-        events: Sequence[FollowedEvent] = await _read_events(context, run_id, last_seq)
+    with context.hub.listening(run_id, is_expected=live) as listener, context.watch.watching(run_id, listener):
+        # What was kept for an expected listener. Of the stored events, the ledger has them all.
+        kept = [event for event in context.hub.take_events(listener) if isinstance(event, LiveEvent)]
+        events: Sequence[FollowedEvent] = [*kept, *await _read_events(context, run_id, last_seq)]
         while True:
             for event in events:
                 if isinstance(event, LiveEvent):

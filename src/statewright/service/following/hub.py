@@ -20,6 +20,10 @@ _MAX_QUEUED: Final = 5000
 """Maximum number of queued events per listener. Followers read the stored events that were dropped from the ledger."""
 
 
+EXPECTED_WITHIN: Final = 10.0
+"""Seconds for which the events of a new run are kept for a listener that is expected."""
+
+
 class LiveEvent(NamedTuple):
     """An event that is not stored, such as a chunk of a message; only current followers receive it."""
 
@@ -90,6 +94,7 @@ class Hub:
 
     def __init__(self) -> None:
         self._listeners: defaultdict[str, list[Listener]] = defaultdict(list)
+        self._expected: dict[str, Listener] = {}
         self._lock = threading.Lock()
 
     def has_listeners(self, run_id: str) -> bool:
@@ -109,19 +114,45 @@ class Hub:
         with self._lock:
             return listener.take_events()
 
-    @contextmanager
-    def listening(self, run_id: str) -> Generator[Listener]:
-        """Listen to a run for as long as the block lasts."""
+    def expect_listener(self, run_id: str, seconds: float = EXPECTED_WITHIN) -> None:
+        """Listen to a run, which is about to start, on behalf of a listener that will come within `seconds`.
+
+        Models only stream their messages if somebody listens, and a client cannot listen before it knows the id of the
+        run. Called on the event loop of the listener.
+        """
         listener = Listener()
         with self._lock:
             self._listeners[run_id].append(listener)
+            self._expected[run_id] = listener
+        asyncio.get_running_loop().call_later(seconds, self._stop_expecting, run_id, listener)
+
+    def _stop_expecting(self, run_id: str, listener: Listener) -> None:
+        with self._lock:
+            if self._expected.get(run_id) is listener:
+                del self._expected[run_id]
+                self._remove(run_id, listener)
+
+    @contextmanager
+    def listening(self, run_id: str, *, is_expected: bool = False) -> Generator[Listener]:
+        """Listen to a run for as long as the block lasts.
+
+        With `is_expected`, the listener also gets the events that were kept since `expect_listener` was called.
+        """
+        with self._lock:
+            kept = self._expected.pop(run_id, None) if is_expected else None
+            listener = kept or Listener()
+            if kept is None:
+                self._listeners[run_id].append(listener)
         try:
             yield listener
         finally:
             with self._lock:
-                self._listeners[run_id].remove(listener)
-                if not self._listeners[run_id]:
-                    del self._listeners[run_id]
+                self._remove(run_id, listener)
+
+    def _remove(self, run_id: str, listener: Listener) -> None:
+        self._listeners[run_id].remove(listener)
+        if not self._listeners[run_id]:
+            del self._listeners[run_id]
 
     @property
     def listener_count(self) -> int:

@@ -12,6 +12,7 @@ from statewright.service.schedules.registry import (
     list_schedules,
     pause_schedule,
     preview,
+    preview_cron,
     remove_schedule,
     resume_schedule,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "next_time",
     "pause_schedule",
     "preview",
+    "preview_cron",
     "remove_schedule",
     "resume_schedule",
 ]

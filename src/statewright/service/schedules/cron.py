@@ -26,6 +26,8 @@ _FIELDS: Final = (
     ("day-of-week", "day of the week", "0 to 7, or SUN to SAT"),
 )
 """For each field: its name in the errors of cronsim, its name in our errors, and the allowed values."""
+_DETAILS: Final = {"field": "cron"}
+"""The details of errors of cron expressions: the field of a request that has to be corrected."""
 _WINDOW: Final = timedelta(days=1)
 """The period that `last_times` searches at a time."""
 
@@ -83,7 +85,7 @@ def zone_of(timezone: Any) -> tzinfo:
     except (KeyError, ValueError, OSError):
         match = nearest(name, available_timezones())
         hint = f"Did you mean {match!r}?" if match else "Use a name of the IANA database, such as 'Europe/Berlin'."
-        raise InvalidRequest(f"Time zone {name!r} does not exist. {hint}") from None
+        raise InvalidRequest(f"Time zone {name!r} does not exist. {hint}", details={"field": "timezone"}) from None
 
 
 def _cronsim_times(cron: str, start: datetime) -> Iterator[datetime]:
@@ -92,14 +94,15 @@ def _cronsim_times(cron: str, start: datetime) -> Iterator[datetime]:
     if len(fields) != len(_FIELDS):
         raise InvalidRequest(
             f"The cron expression {cron!r} has {len(fields)} fields. "
-            f"It needs five: minute, hour, day of the month, month, day of the week, such as '30 7 * * MON-FRI'."
+            f"It needs five: minute, hour, day of the month, month, day of the week, such as '30 7 * * MON-FRI'.",
+            details=_DETAILS,
         )
     with optional("Schedules need", extra="server"):
         from cronsim import CronSim, CronSimError
     try:
         return CronSim(cron, start)
     except CronSimError as error:
-        raise InvalidRequest(_explain(cron, fields, str(error))) from None
+        raise InvalidRequest(_explain(cron, fields, str(error)), details=_DETAILS) from None
 
 
 def _explain(cron: str, fields: list[str], reason: str) -> str:

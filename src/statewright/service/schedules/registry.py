@@ -171,9 +171,15 @@ async def remove_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -
 
 def preview(schedule: Schedule | NewSchedule, count: int, after: datetime) -> list[datetime]:
     """Return the next `count` times at which a schedule is due, in UTC, even if it is paused. Raises InvalidRequest."""
+    return preview_cron(schedule.cron, schedule.timezone, count, after)
+
+
+def preview_cron(cron: str, timezone: str, count: int, after: datetime) -> list[datetime]:
+    """Return the next `count` times at which a cron expression is due, in UTC. Raises InvalidRequest."""
     if not 1 <= count <= _MAX_PREVIEWED_TIMES:
         raise InvalidRequest(f"A preview shows 1 to {_MAX_PREVIEWED_TIMES} times, not {count}.")
-    return list(islice(iter_times(schedule.cron, schedule.timezone, after), count))
+    validate_cron(cron)
+    return list(islice(iter_times(cron, timezone, after), count))
 
 
 def _as_request(schedule: Schedule) -> NewSchedule:
@@ -191,7 +197,8 @@ async def _resolve_columns(ledger: Ledger, workspace_id: str, new: NewSchedule, 
     next_at = next_time(new.cron, new.timezone, now)
     if next_at is None:
         raise InvalidRequest(
-            f"The cron expression {new.cron!r} matches no time within the next 50 years. Check its days and months."
+            f"The cron expression {new.cron!r} matches no time within the next 50 years. Check its days and months.",
+            details={"field": "cron"},
         )
     values = {name: getattr(new, name) for name in _FIELDS}
     values.update(graph=target.graph, definition_id=target.definition_id)
@@ -200,4 +207,7 @@ async def _resolve_columns(ledger: Ledger, workspace_id: str, new: NewSchedule, 
 
 
 def _name_taken_error(name: str) -> RequestConflict:
-    return RequestConflict(f"A schedule named {name!r} already exists. Choose another name, or change that schedule.")
+    return RequestConflict(
+        f"A schedule named {name!r} already exists. Choose another name, or change that schedule.",
+        details={"field": "name"},
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -19,6 +19,7 @@ from pydantic.alias_generators import to_camel
 from statewright.data.problems import expects, problems_from
 from statewright.errors import Problem, WorkflowError, suggestion
 from statewright.graph.command import RESERVED
+from statewright.workflow.steps.json_positions import find_positions
 
 Integer = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
@@ -202,7 +203,7 @@ def read_definition(document: str | bytes | Mapping[str, Any], *, source: str = 
     try:
         definition = Definition.model_validate(value)
     except ValidationError as error:
-        raise WorkflowError([*problems_from(error, Definition)], source=source) from None
+        raise WorkflowError(_locate(problems_from(error, Definition), document), source=source) from None
     names = Counter(step.name for step in definition.steps)
     problems = [
         Problem(f"steps[{index}]{key}", 0, 0, message, advice)
@@ -211,8 +212,25 @@ def read_definition(document: str | bytes | Mapping[str, Any], *, source: str = 
         for key, message, advice in check(step, definition, names)
     ]
     if problems:
-        raise WorkflowError(problems, source=source)
+        raise WorkflowError(_locate(problems, document), source=source)
     return definition
+
+
+def _locate(problems: Iterable[Problem], document: str | bytes | Mapping[str, Any]) -> list[Problem]:
+    """Return problems with the line and the column of their path, if the document is a text."""
+    if not isinstance(document, str | bytes):
+        return list(problems)
+    text = document if isinstance(document, str) else document.decode(json.detect_encoding(document))
+    positions = find_positions(text)
+    return [_replace_position(problem, positions) for problem in problems]
+
+
+def _replace_position(problem: Problem, positions: Mapping[str, tuple[int, int]]) -> Problem:
+    path = problem.path
+    while path and path not in positions:  # a key that is missing has the position of its object
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    line, column = positions.get(path, (0, 0))
+    return problem._replace(line=line, column=column)
 
 
 def _parse_json(text: str | bytes, source: str) -> Any:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from queue import Queue
 
 import pytest
+from tests.work import wait_until
 
 from statewright.cli.serve.sockets import ParentLink, ServerProcess, open_listening_socket
+from statewright.server.context.reload_status import LoadFailure
 
 
 @pytest.fixture
@@ -47,7 +51,34 @@ def test_a_child_exits_if_its_parent_is_gone(listening: socket.socket) -> None:
     assert exited.value.code == 0
 
 
-def test_a_server_that_cannot_start_is_not_ready(listening: socket.socket) -> None:
+@pytest.fixture
+def terminations() -> Iterator[list[int]]:
+    """The termination signals that this process gets, which do not end it."""
+    received: list[int] = []
+    previous = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+    yield received
+    signal.signal(signal.SIGTERM, previous)
+
+
+def test_a_server_hears_why_its_successors_have_failed_and_ends_with_its_parent(
+    listening: socket.socket, terminations: list[int]
+) -> None:
+    heard: Queue[bytes] = Queue()
+    with child_of(listening) as (child, parent_end):
+        child.exit_with_parent(heard.put)
+        parent_end.sendall(b"one\ntwo")
+        assert heard.get(timeout=600) == b"one\n"
+        parent_end.sendall(b"\n")
+        assert heard.get(timeout=600) == b"two\n"
+        assert terminations == []
+        parent_end.close()
+        wait_until(lambda: terminations)
+
+
+def test_a_server_that_cannot_start_says_why_and_is_not_ready(listening: socket.socket) -> None:
     server = ServerProcess(listening, ["dev", "/none/at/all.py"])
     assert not server.wait_until_ready()
     assert server.stop(10) == 2
+    assert server.failure is not None
+    (problem,) = LoadFailure.from_line(server.failure).problems
+    assert "does not exist" in problem.message

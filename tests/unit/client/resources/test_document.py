@@ -64,6 +64,7 @@ Calls = list[Callable[[Client], Any]]
 RUNS: Calls = [
     lambda c: c.runs.start("g", {"a_b": 1}, wait=3, **START),
     lambda c: c.runs.start(definition_id="d"),
+    lambda c: c.runs.start("g", live=True),
     lambda c: c.runs.start_and_wait("g", seconds=1),
     lambda c: c.runs.wait("r", seconds=5),
     lambda c: c.runs.get("r"),
@@ -112,6 +113,7 @@ DEFINITIONS: Calls = [
     lambda c: list(c.definitions.iterate()),
     lambda c: c.graphs.list(),
     lambda c: c.graphs.get("g"),
+    lambda c: c.graphs.reload(),
     lambda c: c.threads.list(prefix="t", limit=5),
     lambda c: c.threads.state("t", checkpoint_id="c"),
     lambda c: c.threads.history("t", branch="b", limit=5),
@@ -143,6 +145,7 @@ AUTOMATION: Calls = [
     lambda c: c.schedules.pause("s"),
     lambda c: c.schedules.resume("s"),
     lambda c: c.schedules.preview("s", count=3),
+    lambda c: c.schedules.preview_cron("0 9 * * *", timezone="Europe/Berlin", count=5),
     lambda c: c.schedules.remove("s"),
     lambda c: c.triggers.add("e", graph="g", match={"a": 1}),
     lambda c: c.triggers.add("e", definition_id="d"),

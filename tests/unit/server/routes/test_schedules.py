@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from tests.unit.server.serving import LEAD, serving
 
 DAILY: dict[str, Any] = {"name": "daily", "cron": "0 9 * * *", "timezone": "Europe/Berlin", "graph": "lead"}
@@ -60,5 +61,39 @@ def test_invalid_schedules_are_refused():
             await api.patch(f"/schedules/{schedule['id']}", {"cron": "never"}, 400)
             await api.patch(f"/schedules/{schedule['id']}", {"paused": True}, 400)
             await api.get(f"/schedules/{schedule['id']}/preview?count=101", 400)
+
+    asyncio.run(run())
+
+
+def test_the_times_of_an_expression_are_previewed_before_it_is_stored() -> None:
+    async def run() -> None:
+        async with serving() as api:
+            await api.define(LEAD)
+            body = {"cron": "0 9 * * *", "timezone": "Europe/Berlin", "count": 5}
+            times = (await api.post("/schedules/preview", body))["times"]
+            schedule = await api.post("/schedules", {**DAILY, "cron": body["cron"], "timezone": body["timezone"]}, 201)
+            assert (len(times), times[0]) == (5, schedule["nextAt"])
+            assert len(await api.get("/schedules")) == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "field"),
+    [
+        ({"cron": "0 25 * * *"}, 400, "cron"),
+        ({"cron": "0 9 * *"}, 400, "cron"),
+        ({"cron": "0 9 30 2 *"}, 400, "cron"),
+        ({"timezone": "Europe/Berlinn"}, 400, "timezone"),
+        ({}, 409, "name"),
+    ],
+)
+def test_an_error_of_a_schedule_names_the_field(changes: dict[str, Any], status: int, field: str) -> None:
+    async def run() -> None:
+        async with serving() as api:
+            await api.define(LEAD)
+            await api.post("/schedules", DAILY, 201)
+            error = await api.post("/schedules", {**DAILY, **changes}, status)
+            assert error["details"]["field"] == field
 
     asyncio.run(run())

@@ -138,11 +138,12 @@ def test_the_source_of_a_definition_has_the_lines_of_its_nodes() -> None:
         served.serve_states(YAML, name="flow")
         served.serve("python", StateGraph(State).add_node("count", nodes_of_python).add_edge("__start__", "count"))
         async with serving(service=Service(served)) as api:
-            stored = await api.define(LEAD)
+            stored = await api.define({**LEAD, "name": "send-email"})  # as one of its steps
             source = await api.get(f"/workflow-definitions/{stored}/source")
             assert source["language"] == "json"
             line = source["text"].splitlines()[source["lines"]["send-email"] - 1]
             assert '"send-email"' in line
+            assert source["lines"]["send-email"] > source["lines"]["enrich-lead"]
             ids = {graph["name"]: graph["definitionId"] for graph in await api.get("/graphs")}
             source = await api.get(f"/workflow-definitions/{ids['flow']}/source")
             assert (source["language"], source["text"]) == ("yaml", YAML)

@@ -331,6 +331,24 @@ def test_live_events_are_sent_on_request():
     asyncio.run(run())
 
 
+def test_what_a_run_says_before_its_stream_is_read_is_kept_if_it_was_started_for_that():
+    async def run() -> None:
+        async with serving() as api:
+            body = {"definitionId": await api.define(PAYMENT)}
+            for query, is_kept in (("&live=true", True), ("", False)):
+                started = await api.post(f"/workflow-runs?wait=10{query}", body, 201)
+                api.service.hub.publish([LiveEvent(started["id"], "message", {"text": "hel"}, "draft")])
+                path = f"/workflow-runs/{started['id']}"
+                stream = asyncio.ensure_future(api.call("GET", f"{path}/stream?live=true"))
+                while api.service.hub.listener_count < 1:
+                    await asyncio.sleep(0.005)
+                await api.post(f"{path}/cancel")
+                async with asyncio.timeout(600):
+                    assert ("event: message" in (await stream).text) is is_kept
+
+    asyncio.run(run())
+
+
 def test_a_run_of_another_workspace_cannot_be_followed():
     async def run() -> None:
         async with two_workspaces() as (one, two):

@@ -88,3 +88,30 @@ def test_a_listener_whose_event_loop_is_closed_does_not_affect_others(now: datet
         hub.publish([event("a", 1, now)])
         hub.publish([event("a", 2, now)])
         assert asyncio.run(receive()) == [3]
+
+
+@pytest.mark.anyio
+async def test_an_expected_listener_misses_nothing_and_others_get_only_what_is_new(now: datetime) -> None:
+    hub = Hub()
+    hub.expect_listener("a")
+    assert hub.has_listeners("a")
+    hub.publish([event("a", 1, now)])
+    with (
+        hub.listening("a") as other,
+        hub.listening("a", is_expected=True) as first,
+        hub.listening("a", is_expected=True) as second,
+    ):
+        hub.publish([event("a", 2, now)])
+        assert [item.seq for item in hub.take_events(first)] == [1, 2]
+        assert [[item.seq for item in hub.take_events(late)] for late in (other, second)] == [[2], [2]]
+    assert hub.listener_count == 0
+
+
+@pytest.mark.anyio
+async def test_a_listener_that_does_not_come_is_no_longer_expected() -> None:
+    hub = Hub()
+    hub.expect_listener("a", seconds=0)
+    while hub.has_listeners("a"):
+        await asyncio.sleep(0)
+    with hub.listening("a", is_expected=True) as listener:
+        assert hub.take_events(listener) == []

@@ -24,7 +24,7 @@ export function InboxView() {
   const kind = (address.value.query.get("kind") ?? "") as Kind | "";
   const [decided] = useLoad((signal) => (isDecided ? api.approvals({ pending: false, pageSize: 100 }, signal) : Promise.resolve(null)), [isDecided], isDecided ? 10 : 0);
   const all = answerable.value;
-  const shown = [...all].filter((wait) => !kind || kindOf(wait) === kind).sort((a, b) => a.createdAt.localeCompare(b.createdAt));
+  const shown = [...all].filter((wait) => !kind || groupOf(wait) === kind).sort((a, b) => a.createdAt.localeCompare(b.createdAt));
   const id = address.value.path[1];
   const approval = isDecided ? (decided.value.data?.items.find((each) => each.id === id) ?? decided.value.data?.items[0]) : undefined;
   const isNarrow = useSignal(false);
@@ -37,14 +37,18 @@ export function InboxView() {
   }, []);
   const current = shown.find((wait) => wait.id === id) ?? (id || isNarrow.value ? undefined : shown[0]);
   const move = (by: number) => (): void => {
-    const at = shown.findIndex((wait) => wait.id === current?.id);
-    const next = shown[Math.min(shown.length - 1, Math.max(0, at + by))];
-    if (next) show(next);
+    const ids = isDecided ? (decided.value.data?.items ?? []).map((each) => each.id) : shown.map((wait) => wait.id);
+    const chosen = address.peek().path[1]; // keys may come faster than this is rendered
+    const at = ids.indexOf(chosen ?? (isDecided ? approval?.id : current?.id) ?? "");
+    const next = ids[Math.min(ids.length - 1, Math.max(0, at + by))];
+    if (!next) return;
+    show(next, isDecided);
+    setTimeout(() => document.querySelector(".ask[aria-current]")?.scrollIntoView({ block: "nearest" }));
   };
   useKeys({
     j: move(1),
     k: move(-1),
-    Enter: () => document.querySelector<HTMLElement>(".decide input, .decide textarea, .decide button")?.focus(),
+    Enter: () => document.querySelector<HTMLElement>(".decide .form :is(input, textarea, select), .foot .main")?.focus(),
   });
   const isOpen = Boolean(current ?? (isDecided && id));
   return (
@@ -75,10 +79,19 @@ export function InboxView() {
           {!isDecided && shown.map((wait) => <Ask key={wait.id} wait={wait} isCurrent={wait.id === current?.id} />)}
           {isDecided && decided.value.data?.items.map((each) => <Done key={each.id} approval={each} isCurrent={each.id === approval?.id} />)}
           {!isDecided && waits.value !== null && !shown.length && <p class="block quiet">{words.empty}</p>}
-          {!isDecided && shown.length > 1 && (
-            <p class="block quiet only-wide">
-              <kbd>J</kbd> <kbd>K</kbd> {words.keys[0]} <kbd>Enter</kbd> {words.keys[1]}
-            </p>
+          {!isDecided && shown.length > 0 && (
+            <dl class="keyhints only-wide" aria-label={words.keysLabel}>
+              {words.keys.map(([keys, what]) => (
+                <div key={keys}>
+                  <dt>
+                    {keys.split(" ").map((key) => (
+                      <kbd key={key}>{key}</kbd>
+                    ))}
+                  </dt>
+                  <dd>{what}</dd>
+                </div>
+              ))}
+            </dl>
           )}
         </div>
       </aside>
@@ -113,9 +126,15 @@ export function InboxView() {
   );
 }
 
-function show(wait: Wait): void {
+/** Whether a tool may be called is an approval, too. */
+function groupOf(wait: Wait): Kind {
+  const kind = kindOf(wait);
+  return kind === "tool" ? "approval" : kind;
+}
+
+function show(id: string, isDecided: boolean): void {
   const kind = address.peek().query.get("kind");
-  history.replaceState(null, "", hrefOf(["inbox", wait.id], { kind }));
+  history.replaceState(history.state, "", hrefOf(["inbox", id], isDecided ? { decided: "1" } : { kind }));
   dispatchEvent(new PopStateEvent("popstate"));
 }
 

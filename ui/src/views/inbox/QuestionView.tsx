@@ -1,13 +1,10 @@
 /* One open question: its form, what the run knows, and what comes next. */
 
 import { useSignal } from "@preact/signals";
+import { useRef } from "preact/hooks";
 import { api } from "../../api/client";
-import type { Json, JsonMap, Wait } from "../../api/types";
-import { Parts } from "../../diff/DiffView";
-import { countChanged, diffWords } from "../../diff/words";
-import { Form, JsonEditor } from "../../form/Form";
-import { defaultOf } from "../../form/schema";
-import { type Problems, validate } from "../../form/validate";
+import type { JsonMap, Wait } from "../../api/types";
+import { nameOfFirst } from "../../form/problems";
 import { formatAgo, formatCost, formatDuration, formatValue, shortId } from "../../format";
 import { useKeys } from "../../keys";
 import { Button, Segments, SureButton } from "../../parts/controls";
@@ -15,67 +12,27 @@ import { Glyph } from "../../parts/glyphs";
 import { useLoad } from "../../parts/load";
 import { hrefOf } from "../../router";
 import { now } from "../../state/clock";
-import { isOffline } from "../../state/connection";
 import { may } from "../../state/session";
-import { attempt } from "../../state/toast";
-import { loadWaits } from "../../state/waits";
 import { texts } from "../../texts";
 import { ageOf } from "../runs/sentence";
-import { contentOf, detailsOf, fieldOf, kindOf, titleOf } from "./questions";
+import { AnswerForm } from "./AnswerForm";
+import { useAnswering } from "./answering";
+import { contentOf, detailsOf, titleOf } from "./questions";
 
 const words = texts.inbox;
-const NAME = "statewright.name";
 
 export function QuestionView({ wait, onDone }: { wait: Wait; onDone: () => void }) {
-  const kind = kindOf(wait);
-  const field = fieldOf(wait);
-  const content = contentOf(wait);
-  const value = useSignal<Json | undefined>(kind === "approval" ? content : (defaultOf(field) ?? (field.kind === "group" || kind === "event" ? {} : undefined)));
+  const box = useRef<HTMLDivElement>(null);
   const mode = useSignal<"form" | "json">("form");
-  const problems = useSignal<Problems>(new Map());
-  const broken = useSignal<string | null>(null);
-  const by = useSignal(localStorage.getItem(NAME) ?? "");
-  const isBusy = useSignal(false);
-  const mayAnswer = kind === "approval" ? may("approvals:decide") : may("runs:write");
-  const isEdited = kind === "approval" && JSON.stringify(value.value) !== JSON.stringify(content);
-
-  const perform = async (call: () => Promise<unknown>): Promise<void> => {
-    if (isBusy.value) return;
-    isBusy.value = true;
-    const isDone = await attempt(call, words.sent);
-    await loadWaits().catch(() => undefined);
-    isBusy.value = false;
-    if (isDone) onDone();
-  };
-  const decide = (decision: "approved" | "rejected" | "edited"): void => {
-    const name = by.value.trim();
-    if (name) localStorage.setItem(NAME, name);
-    const body = { decision, ...(decision === "edited" ? { editedContent: value.value ?? null } : {}), ...(name ? { decidedBy: name } : {}) };
-    void perform(() => api.decide(wait.id, body));
-  };
-  const send = (): void => {
-    if (!mayAnswer || isOffline.value) return;
-    if (broken.value) return;
-    if (kind === "approval") return decide(isEdited ? "edited" : "approved");
-    const found = validate(field, value.value);
-    problems.value = found;
-    const [first] = found.keys();
-    if (first !== undefined) {
-      document.querySelector<HTMLElement>(`.decide [data-path="${CSS.escape(first)}"] :is(input, textarea, select, button)`)?.focus();
-      return;
-    }
-    const answer = value.value ?? null;
-    void perform(() => (wait.kind === "event" ? api.signal(wait.workflowRunId, wait.signalType ?? "", answer) : api.answer(wait.workflowRunId, { [wait.id]: answer })));
-  };
-  useKeys({ "Ctrl+Enter": send, d: () => document.getElementById("decline")?.click() });
-  const change = (next: Json | undefined): void => {
-    value.value = next;
-    if (problems.value.size) problems.value = validate(field, next);
-  };
-  const [firstWrong] = problems.value.keys();
+  const answering = useAnswering(wait, () => box.current, onDone);
+  const { kind, problems, by, isDisabled, isEdited, mayAnswer, send, sendValue, decide } = answering;
+  const decline = (): void => (kind === "tool" ? sendValue(false) : decide("rejected"));
+  const approve = (): void => (kind === "tool" && mode.value === "form" ? sendValue(true) : send());
+  useKeys({ "Ctrl+Enter": approve, d: () => document.getElementById("decline")?.click(), e: () => (mode.value = mode.value === "form" ? "json" : "form") });
+  const isApproval = kind === "approval" || kind === "tool";
   return (
     <>
-      <div class="decide">
+      <div class="decide" ref={box}>
         <div class="form">
           <div>
             <div class="row">
@@ -97,93 +54,36 @@ export function QuestionView({ wait, onDone }: { wait: Wait; onDone: () => void 
             <h2 class="question">{titleOf(wait)}</h2>
           </div>
           {!mayAnswer && <p class="quiet">{words.mayNot}</p>}
-          {mode.value === "json" ? (
-            <div class="field">
-              <label for="answer-json">{words.json}</label>
-              <JsonEditor
-                id="answer-json"
-                value={value.value}
-                onChange={(next, problem) => {
-                  broken.value = problem;
-                  if (!problem) change(next);
-                }}
-              />
-            </div>
-          ) : kind === "approval" ? (
-            <Content label={String((wait.value as JsonMap).contentKey ?? words.content)} original={content} value={value.value ?? null} onChange={change} />
-          ) : (
-            <Form field={field} value={value.value} onChange={change} problems={problems.value} idPrefix="answer" />
-          )}
+          <AnswerForm wait={wait} answering={answering} isJson={mode.value === "json"} />
           {kind === "approval" && (
             <div class="field half">
               <label for="decided-by">
                 {words.name}
                 <small>{texts.form.optional}</small>
               </label>
-              <input class="input" id="decided-by" value={by.value} autocomplete="name" onInput={(event) => (by.value = event.currentTarget.value)} />
-              <span class="help">{words.nameHelp}</span>
+              <input class="input" id="decided-by" value={by.value} autocomplete="name" aria-describedby="decided-by-help" onInput={(event) => (by.value = event.currentTarget.value)} />
+              <span class="help" id="decided-by-help">
+                {words.nameHelp}
+              </span>
             </div>
           )}
         </div>
-        <Side wait={wait} isApproval={kind === "approval"} />
+        <Side wait={wait} isApproval={isApproval} />
       </div>
       <footer class="foot">
-        <span class={`grow ${problems.value.size ? "s-failed" : "quiet"}`} role="status">
-          {firstWrong !== undefined ? words.wrong(problems.value.size, labelOf(field, firstWrong)) : (broken.value ?? "")}
+        <span class="grow s-failed" role="status">
+          {problems.value.size > 0 && texts.form.toCorrect(problems.value.size, nameOfFirst(problems.value, box.current, answering.field))}
         </span>
-        {kind === "approval" && (
-          <SureButton id="decline" look="tall" sure={words.sure} keys="D" onSure={() => decide("rejected")} isDisabled={!mayAnswer || isOffline.value}>
-            <span class="s-failed">{words.reject}</span>
+        {isApproval && (
+          <SureButton id="decline" look="tall" sure={words.sure} keys="D" onSure={decline} isDisabled={isDisabled}>
+            <span class="s-failed">{kind === "tool" ? words.refuse : words.reject}</span>
           </SureButton>
         )}
-        <Button look="main tall" keys="Ctrl Enter" onClick={send} isDisabled={!mayAnswer || isOffline.value || isBusy.value}>
-          {kind === "approval" ? (isEdited ? words.approveChanged : words.approve) : kind === "event" ? words.sendEvent : words.answer}
+        <Button look="main tall" keys="Ctrl Enter" onClick={approve} isDisabled={isDisabled}>
+          {kind === "approval" ? (isEdited ? words.approveChanged : words.approve) : kind === "tool" && mode.value === "form" ? words.allow : kind === "event" ? words.sendEvent : words.answer}
         </Button>
       </footer>
     </>
-  );
-}
-
-function labelOf(field: ReturnType<typeof fieldOf>, path: string): string {
-  const [name = ""] = path.split(".");
-  return field.fields[name]?.label ?? (name || field.label);
-}
-
-/** The content of an approval: edited as text, with the changes marked on request. */
-function Content({ label, original, value, onChange }: { label: string; original: Json; value: Json; onChange: (value: Json | undefined) => void }) {
-  const isMarked = useSignal(false);
-  if (typeof original !== "string") {
-    return (
-      <div class="field">
-        <label for="content">{label}</label>
-        <JsonEditor id="content" value={value} onChange={(next, problem) => !problem && onChange(next ?? null)} />
-      </div>
-    );
-  }
-  const text = typeof value === "string" ? value : formatValue(value, 100_000);
-  const parts = diffWords(original, text);
-  const changed = countChanged(parts);
-  return (
-    <div class="field">
-      <label for="content">
-        {label}
-        {changed > 0 && (
-          <small>
-            {words.changed(changed)} ·{" "}
-            <button type="button" class="link" onClick={() => (isMarked.value = !isMarked.value)}>
-              {isMarked.value ? words.hideChanges : words.showChanges}
-            </button>
-          </small>
-        )}
-      </label>
-      {isMarked.value ? (
-        <div class="input prose shown">
-          <Parts parts={parts} />
-        </div>
-      ) : (
-        <textarea class="input prose" id="content" rows={Math.min(20, Math.max(6, text.split("\n").length + 2))} value={text} onInput={(event) => onChange(event.currentTarget.value)} />
-      )}
-    </div>
   );
 }
 

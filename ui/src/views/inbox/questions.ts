@@ -5,11 +5,19 @@ import { readField, type Field } from "../../form/schema";
 import { promptOf } from "../../state/waits";
 import { texts } from "../../texts";
 
-export type Kind = "approval" | "question" | "event";
+export type Kind = "approval" | "tool" | "question" | "event";
 
 export function kindOf(wait: Wait): Kind {
   if (wait.kind === "event") return "event";
-  return asMap(wait.value)?.type === "approval" ? "approval" : "question";
+  if (asMap(wait.value)?.type === "approval") return "approval";
+  return toolCallOf(wait) ? "tool" : "question";
+}
+
+/** The call of a tool that an agent asks about; null for another question. */
+export function toolCallOf(wait: Wait): { tool: string; arguments: JsonMap } | null {
+  const value = asMap(wait.value);
+  if (value?.kind !== "approval" || typeof value.tool !== "string") return null;
+  return { tool: value.tool, arguments: asMap(value.arguments ?? null) ?? {} };
 }
 
 function asMap(value: Json): JsonMap | null {
@@ -18,6 +26,8 @@ function asMap(value: Json): JsonMap | null {
 
 export function titleOf(wait: Wait): string {
   if (wait.kind === "event") return texts.inbox.waitsFor(wait.signalType ?? wait.stepName);
+  const call = toolCallOf(wait);
+  if (call) return texts.inbox.mayCall(call.tool);
   return promptOf(wait) ?? texts.sentence.asks(wait.stepName);
 }
 
@@ -31,7 +41,7 @@ export function detailsOf(wait: Wait): JsonMap {
   const value = asMap(wait.value);
   if (!value) return {};
   const title = titleOf(wait);
-  const known = new Set(["type", "content", "contentKey", "prompt"]);
+  const known = new Set(["type", "content", "contentKey", "prompt", ...(toolCallOf(wait) ? ["kind", "tool", "arguments", "tool_call_id"] : [])]);
   return Object.fromEntries(Object.entries(value).filter(([name, item]) => !known.has(name) && item !== title));
 }
 

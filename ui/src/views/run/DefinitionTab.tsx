@@ -2,17 +2,22 @@
 
 import { useEffect, useRef } from "preact/hooks";
 import type { Json } from "../../api/types";
+import { hasProblems } from "../../state/reload";
 import { texts } from "../../texts";
+import { ProblemFiles } from "../problems/ProblemFiles";
+import { lineOf } from "./source-lines";
 import type { RunStore } from "./store";
 
 const words = texts.run.definition;
 
-export function DefinitionTab({ store, node }: { store: RunStore; node: string | null }) {
+/** `nodes` are what is chosen: a node of the drawing, which may not have run yet, or else the step. */
+export function DefinitionTab({ store, nodes }: { store: RunStore; nodes: (string | null)[] }) {
   useEffect(() => void store.loadSource(), [store]);
   const source = store.source.value;
+  if (hasProblems.value) return <ProblemFiles />;
   const graph = store.graph.value;
   if (source === null) return null;
-  if (source !== "unknown") return <Code text={source.text} line={node ? (source.lines[node] ?? null) : null} title={source.file ?? `${graph?.name ?? ""} ${graph?.version ?? ""}`} />;
+  if (source !== "unknown") return <Code text={source.text} line={lineOf(source, nodes)} title={source.file ?? `${graph?.name ?? ""} ${graph?.version ?? ""}`} />;
   if (!graph) return null;
   const schemas: [string, Json][] = [
     [words.input, graph.inputSchema],

@@ -97,7 +97,7 @@ export function RunView() {
         <div class="panes two-panes">
           <GraphPane scene={scene} chosenKey={chosenKey} onChoose={chooseStep} />
           <section class="pane scrolls" tabIndex={0}>
-            <DefinitionTab store={store} node={visit?.name ?? null} />
+            <DefinitionTab store={store} nodes={[asked, visit?.name ?? null]} />
           </section>
         </div>
       )}

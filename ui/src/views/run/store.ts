@@ -10,6 +10,7 @@ import { followRun } from "../../api/stream";
 import type { Diagram, GraphDescription, InnerStep, JsonMap, LiveEvent, Log, ModelCall, Run, RunEvent, Source, Step, StepStates, Trace, Wait } from "../../api/types";
 import { now } from "../../state/clock";
 import { loadWaits, waits } from "../../state/waits";
+import { type LiveMessage, takePiece } from "./live-messages";
 import { type Attempt, readAttempts, readVisits, type Visit } from "./model";
 
 /** Pages of the trace that are read for the steps inside subgraphs, of 1 000 steps each. */
@@ -39,6 +40,8 @@ export class RunStore {
   readonly error = signal<unknown>(null);
   /** Text of messages that models are writing, by the name of the step. */
   readonly live = signal<Record<string, string>>({});
+  /** The same messages by their ids, with the calls of tools in them. */
+  readonly messages = signal<LiveMessage[]>([]);
   readonly waits: ReadonlySignal<Wait[]>;
   readonly attempts: ReadonlySignal<Map<string, Attempt[]>>;
   readonly visits: ReadonlySignal<Visit[]>;
@@ -214,6 +217,7 @@ export class RunStore {
   private takeLive(event: LiveEvent): void {
     const name = event.stepName ?? "";
     const text = pieceOf(event.payload as JsonMap | string | null);
+    if (event.eventType === "message") this.messages.value = takePiece(this.messages.peek(), event.payload);
     if (event.eventType === "message" && text) this.live.value = { ...this.live.peek(), [name]: (this.live.peek()[name] ?? "") + text };
   }
 }

@@ -1,12 +1,12 @@
 /* Start a run: a form from the input schema of a graph, with the inputs of earlier runs; and what the run says, beside it. */
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { api } from "../../api/client";
-import { ApiError } from "../../api/errors";
-import type { Json, Run } from "../../api/types";
-import { Form, JsonEditor } from "../../form/Form";
-import { defaultOf, type Field, readField } from "../../form/schema";
+import type { Graph, GraphDescription, Json, Run } from "../../api/types";
+import { JsonEditor } from "../../form/JsonEditor";
+import { defaultOf } from "../../form/schema";
+import { focusFirst, nameOfFirst, readProblems, shownAt } from "../../form/problems";
 import { type Problems, validate } from "../../form/validate";
 import { formatAge, formatValue, shortId } from "../../format";
 import { useKeys } from "../../keys";
@@ -18,18 +18,22 @@ import { address, choose, hrefOf, open } from "../../router";
 import { now } from "../../state/clock";
 import { isOffline } from "../../state/connection";
 import { may } from "../../state/session";
+import { servedVersion } from "../../state/reload";
 import { sayError } from "../../state/toast";
 import { texts } from "../../texts";
 import { glyphOf } from "../runs/sentence";
+import { nextInput, startField, takeInput } from "./envelope";
+import { InputForm } from "./InputForm";
 import { Playground } from "./Playground";
 import { VersionField } from "./VersionField";
 
 const words = texts.start;
-const ENVELOPE = ["messages", "input"];
 
 export function StartView() {
-  const [graphs, reload] = useLoad((signal) => api.graphs(signal), []);
-  const found = graphs.value.data;
+  const [graphs, reload] = useLoad((signal) => api.graphs(signal), [servedVersion.value]);
+  const last = useRef<Graph[] | null>(null); // so that what was typed stays while the list is read again
+  const found = graphs.value.data ?? last.current;
+  last.current = found;
   if (graphs.value.error && !found) return <Problem error={graphs.value.error} onRetry={reload} />;
   if (!found) return <Bones />;
   const name = address.value.path[1] ?? found[0]?.name;
@@ -45,7 +49,10 @@ export function StartView() {
 }
 
 function StartGraph({ name, names }: { name: string; names: string[] }) {
-  const [graph] = useLoad((signal) => api.graph(name, signal), [name]);
+  const [graph] = useLoad((signal) => api.graph(name, signal), [name, servedVersion.value]);
+  const lastGraph = useRef<GraphDescription | null>(null);
+  const described = graph.value.data ?? lastGraph.current;
+  lastGraph.current = described;
   const [earlier, again] = useLoad((signal) => api.runs(new URLSearchParams({ graph: name, pageSize: "12" }), signal), [name], 5);
   const inputOf = address.value.query.get("input");
   const [earlierRun] = useLoad((signal) => (inputOf ? api.run(inputOf, signal) : Promise.resolve(null)), [inputOf]);
@@ -55,29 +62,26 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
   const value = useSignal<Json | undefined>(undefined);
   const mode = useSignal<"form" | "json">("form");
   const problems = useSignal<Problems>(new Map());
-  const broken = useSignal<string | null>(null);
+  const box = useRef<HTMLElement>(null);
   const isMore = useSignal(false);
   const thread = useSignal(address.value.query.get("thread") ?? "");
   const tags = useSignal("");
   const isBusy = useSignal(false);
-  const field = useMemo(() => startField(graph.value.data?.inputSchema ?? null), [graph.value.data]);
+  const schema = described?.inputSchema ?? null;
+  const field = useMemo(() => startField(schema), [schema]);
   useEffect(() => {
-    if (graph.value.data && value.value === undefined) value.value = defaultOf(field) ?? (field.kind === "group" || field.kind === "json" ? {} : undefined);
-  }, [graph.value.data]);
+    if (described && value.value === undefined) value.value = defaultOf(field) ?? (field.kind === "group" || field.kind === "json" ? {} : undefined);
+  }, [described]);
   useEffect(() => {
-    if (repeated) value.value = repeated.input;
+    if (repeated && described) value.value = takeInput(schema, repeated.input);
     if (earlierRun.value.error) sayError(earlierRun.value.error);
-  }, [repeated, earlierRun.value.error]);
+  }, [repeated, described === null, earlierRun.value.error]);
   const runId = address.value.query.get("run");
 
   const send = async (): Promise<void> => {
-    if (isBusy.value || broken.value || isOffline.value) return;
-    problems.value = mode.value === "form" ? validate(field, value.value) : new Map();
-    const [first] = problems.value.keys();
-    if (first !== undefined) {
-      document.querySelector<HTMLElement>(`.startview [data-path="${CSS.escape(first)}"] :is(input, textarea, select, button)`)?.focus();
-      return;
-    }
+    if (isBusy.value || isOffline.value) return;
+    problems.value = mode.value === "form" ? validate(field, value.value, field.kind !== "json") : new Map();
+    if (focusFirst(problems.value, box.current)) return;
     isBusy.value = true;
     try {
       const tagged = tags.value.split(",").map((tag) => tag.trim()).filter(Boolean);
@@ -86,8 +90,9 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
       choose({ run: run.id });
       again();
     } catch (error) {
-      if (error instanceof ApiError && error.problems.length) problems.value = new Map(error.problems.map((problem) => [problem.path.replace(/^(body\.)?input\.?/, ""), problem.message]));
-      sayError(error);
+      problems.value = readProblems(error, "input");
+      setTimeout(() => focusFirst(problems.value, box.current));
+      if (![...problems.value.keys()].some((path) => path && shownAt(path, box.current))) sayError(error);
     } finally {
       isBusy.value = false;
     }
@@ -99,7 +104,7 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
   };
   return (
     <div class="work startview">
-      <aside>
+      <aside ref={box} aria-label={words.title}>
         <header class="head">
           <h1 class="grow">{words.title}</h1>
           <Segments
@@ -116,14 +121,14 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
           <div class="field">
             <label for="graph">
               {words.graph}
-              <small>{words.kinds[graph.value.data?.kind ?? ""] ?? ""}</small>
+              <small>{words.kinds[described?.kind ?? ""] ?? ""}</small>
             </label>
             <select class="input" id="graph" value={name} onChange={(event) => open(hrefOf(["start", event.currentTarget.value]))}>
               {names.map((each) => (
                 <option key={each}>{each}</option>
               ))}
             </select>
-            {graph.value.data?.description && <span class="help">{graph.value.data.description}</span>}
+            {described?.description && <span class="help">{described.description}</span>}
           </div>
           {repeated && (
             <div class="banner again">
@@ -135,19 +140,17 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
           )}
           <VersionField graph={graph.value.data} versions={versions.value.data ?? []} chosen={version.value} usedBy={repeated?.definitionId ?? null} onChoose={(id) => (version.value = id)} />
           {graph.value.error !== null && <Problem error={graph.value.error} />}
-          {graph.value.data &&
+          {described &&
             (mode.value === "form" ? (
-              <Form field={field} value={value.value} onChange={change} problems={problems.value} idPrefix="input" />
+              <InputForm field={field} value={value.value} onChange={change} problems={problems.value} idPrefix="input" />
             ) : (
               <div class="field">
                 <label for="input-json">{words.input}</label>
                 <JsonEditor
                   id="input-json"
                   value={value.value}
-                  onChange={(next, problem) => {
-                    broken.value = problem;
-                    if (!problem) change(next);
-                  }}
+                  rows={12}
+                  onChange={(next, problem) => !problem && change(next)}
                 />
               </div>
             ))}
@@ -171,48 +174,33 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
             </div>
           )}
         </div>
-        <Earlier runs={earlier.value.data?.items ?? null} onTake={(run) => (value.value = run.input)} />
+        <Earlier runs={earlier.value.data?.items ?? null} onTake={(run) => change(takeInput(schema, run.input))} />
         <footer class="foot">
-          <Button look="bare" onClick={() => (isMore.value = !isMore.value)}>
+          <button type="button" class="btn bare" aria-expanded={isMore.value} onClick={() => (isMore.value = !isMore.value)}>
             {words.options}
-          </Button>
-          <span class="grow" />
-          <Button look="main tall" keys="Ctrl Enter" onClick={() => void send()} isDisabled={isBusy.value || isOffline.value || !graph.value.data}>
+          </button>
+          <span class="grow s-failed" role="status">
+            {problems.value.size > 0 && texts.form.toCorrect(problems.value.size, nameOfFirst(problems.value, box.current, field))}
+          </span>
+          <Button look="main tall" keys="Ctrl Enter" onClick={() => void send()} isDisabled={isBusy.value || isOffline.value || !described}>
             {words.submit}
           </Button>
         </footer>
       </aside>
-      <Playground key={runId} runId={runId} onSend={(text, run) => void sendOn(name, text, run)} />
+      <Playground runId={runId} onSend={(text, run) => void sendOn(nextInput(schema, text), run)} />
     </div>
   );
 }
 
-/** Go on with the thread of a run: the text becomes a message of the user. */
-async function sendOn(graph: string, text: string, run: Run): Promise<void> {
+/** Go on with the thread of a run. */
+async function sendOn(input: Json, run: Run): Promise<void> {
   try {
-    const next = await api.start({ graph, input: { messages: [{ role: "user", content: text }] }, threadId: run.threadId });
+    const next = await api.start({ graph: run.graph, input, threadId: run.threadId });
     choose({ run: next.id });
   } catch (error) {
     sayError(error);
   }
 }
-
-/** The fields that a person fills in. A network or agent keeps much in its state, but is asked by a message. */
-function startField(schema: Json): Field {
-  const field = readField(schema ?? undefined);
-  if (field.kind !== "group") return field;
-  const messages = field.fields.messages;
-  if (!messages || messages.kind === "tokens") return field;
-  return { ...field, fields: { messages: { ...MESSAGES, label: messages.label }, ...Object.fromEntries(Object.entries(field.fields).filter(([name]) => !ENVELOPE.includes(name) && field.required.includes(name))) }, required: ["messages"] };
-}
-
-/** Messages as a list of one: what the user says. */
-const MESSAGES: Field = readField({
-  type: "array",
-  minItems: 1,
-  default: [{ role: "user", content: "" }],
-  items: { type: "object", properties: { content: { type: "string", title: "Message of the user", minLength: 1, maxLength: 100_000 } }, required: ["content"] },
-});
 
 function Earlier({ runs, onTake }: { runs: Run[] | null; onTake: (run: Run) => void }) {
   if (!runs) return null;
@@ -226,7 +214,7 @@ function Earlier({ runs, onTake }: { runs: Run[] | null; onTake: (run: Run) => v
       <h2>{words.earlier}</h2>
       {!distinct.length && <p class="quiet">{words.noEarlier}</p>}
       {distinct.slice(0, 6).map((run) => (
-        <button type="button" class="earlier" key={run.id} onClick={() => onTake(run)}>
+        <button type="button" class="earlier" key={run.id} aria-label={`${words.inputOf} ${lineOf(run.input)}`} onClick={() => onTake(run)}>
           <Glyph status={glyphOf(run)} />
           <span class="cut">{lineOf(run.input)}</span>
           <span class="quiet">{formatAge(run.createdAt, now.value)}</span>

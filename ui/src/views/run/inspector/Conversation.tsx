@@ -11,9 +11,13 @@ interface ConversationProps {
   messages: Message[];
   live?: string;
   none: string;
+  /** The calls of tools that have ended, although their results are not among the messages yet. */
+  ended?: Set<string>;
+  /** True while the last message grows. */
+  isGrowing?: boolean;
 }
 
-export function Conversation({ messages, live = "", none }: ConversationProps) {
+export function Conversation({ messages, live = "", none, ended, isGrowing = false }: ConversationProps) {
   if (!messages.length && !live) return <p class="block quiet">{none}</p>;
   const results = new Map(messages.filter((message) => message.answers).map((message) => [message.answers, message]));
   const known = new Set(messages.flatMap((message) => message.calls.map((call) => call.id)));
@@ -22,7 +26,7 @@ export function Conversation({ messages, live = "", none }: ConversationProps) {
       {messages
         .filter((message) => !message.answers || !known.has(message.answers))
         .map((message, index) => (
-          <Said key={index} message={message} results={results} />
+          <Said key={index} message={message} results={results} ended={ended} isGrowing={isGrowing && message === messages[messages.length - 1]} />
         ))}
       {live && (
         <div class="say">
@@ -36,15 +40,28 @@ export function Conversation({ messages, live = "", none }: ConversationProps) {
   );
 }
 
-function Said({ message, results }: { message: Message; results: Map<string | null, Message> }) {
+interface SaidProps {
+  message: Message;
+  results: Map<string | null, Message>;
+  ended: Set<string> | undefined;
+  isGrowing: boolean;
+}
+
+function Said({ message, results, ended, isGrowing }: SaidProps) {
+  const paragraphs = message.text.split(/\n{2,}/).filter(Boolean);
   return (
     <div class={`say ${message.role}`}>
       <div class="from">{message.name || (ROLES[message.role] ?? message.role)}</div>
-      {message.text.split(/\n{2,}/).map((paragraph, index) => paragraph && <p key={index}>{paragraph}</p>)}
+      {paragraphs.map((paragraph, index) => (
+        <p key={index}>
+          {paragraph}
+          {isGrowing && index === paragraphs.length - 1 && <span class="caret" />}
+        </p>
+      ))}
       {message.calls.length > 0 && (
         <div class="tools">
           {message.calls.map((call) => (
-            <Tool key={call.id} call={call} result={results.get(call.id)} />
+            <Tool key={call.id} call={call} result={results.get(call.id)} hasEnded={ended?.has(call.id) ?? false} />
           ))}
         </div>
       )}
@@ -52,12 +69,12 @@ function Said({ message, results }: { message: Message; results: Map<string | nu
   );
 }
 
-function Tool({ call, result }: { call: ToolCall; result: Message | undefined }) {
+function Tool({ call, result, hasEnded }: { call: ToolCall; result: Message | undefined; hasEnded: boolean }) {
   const values = call.arguments && typeof call.arguments === "object" && !Array.isArray(call.arguments) ? Object.values(call.arguments) : [call.arguments];
   return (
     <details class="tool">
       <summary>
-        <Glyph status={result ? "completed" : "running"} />
+        <Glyph status={result || hasEnded ? "completed" : "running"} />
         <code>{call.name}</code>
         <span class="args cut grow">{values.map((value) => formatValue(value, 40)).join(", ")}</span>
         <span class="quiet cut">{result ? formatValue(result.text, 24) : ""}</span>
