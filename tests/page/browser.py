@@ -54,6 +54,13 @@ def miss(what: str, remedy: str) -> Any:
     pytest.skip(what)
 
 
+def expect(found: Any) -> Any:
+    """Return the assertions of Playwright about what was found, which wait until they hold."""
+    from playwright.sync_api import expect as expect_of
+
+    return expect_of(found)
+
+
 class Browser:
     """A thread with Chromium. Everything that Playwright returns may be used on this thread only."""
 

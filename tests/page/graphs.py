@@ -50,7 +50,7 @@ class Gates:
         temporary.replace(self._folder / name)
 
     def is_open(self, name: str, number: int = 0) -> bool:
-        path = self._folder / name
+        path = self._folder / (name or "none")
         return path.exists() and number < int(path.read_text())
 
     async def pass_through(self, name: str, number: int = 0) -> None:

@@ -14,7 +14,7 @@ from tests.page.graphs import Gates, catalog
 from tests.work import wait_until
 
 from statewright.observe import LogCapture
-from statewright.runs import Ledger
+from statewright.runs import DEFAULT_WORKSPACE, Ledger
 from statewright.server import ServerSettings, create_app, serve
 from statewright.service import Service
 from statewright.service.access import create_key, list_keys
@@ -40,9 +40,9 @@ def run_server() -> None:
 
 async def add_key(ledger: Ledger, path: Path, now: Any) -> None:
     await ensure_default_workspace(ledger, now)
-    if not await list_keys(ledger, "ws_default"):
+    if not await list_keys(ledger, DEFAULT_WORKSPACE):
         scopes = ["admin", "workers:read", "workers:manage"]
-        _, key = await create_key(ledger, "ws_default", "tests", scopes, now=now)
+        _, key = await create_key(ledger, DEFAULT_WORKSPACE, "tests", scopes, now=now)
         key_file_of(path).write_text(key)
 
 

@@ -12,7 +12,7 @@ import { isOffline, staleFor } from "../state/connection";
 import { startFeed } from "../state/feed";
 import { may, session, signOut, workspaceName } from "../state/session";
 import { switchTheme, theme } from "../state/theme";
-import { close, hold, toast } from "../state/toast";
+import { attempt, close, hold, toast } from "../state/toast";
 import { answerable, startWaits } from "../state/waits";
 import { useKeys } from "../keys";
 import { texts } from "../texts";
@@ -118,6 +118,11 @@ export function Frame({ children }: { children: ComponentChildren }) {
             <Icon name="graph" />
             {texts.nav.docs}
           </a>
+          {session.value?.keyRequired && (
+            <Button look="bare" icon="close" onClick={() => void attempt(signOut)}>
+              {texts.signIn.out}
+            </Button>
+          )}
         </nav>
       )}
       <nav class="tabbar" aria-label={texts.nav.main}>
@@ -151,11 +156,10 @@ function Connection() {
 
 function Workspace() {
   const name = workspaceName();
-  if (!name) return null;
-  if (!session.value?.keyRequired) return <span class="workspace only-wide">{name}</span>;
+  if (!session.value?.keyRequired) return name ? <span class="workspace only-wide">{name}</span> : null;
   return (
-    <Button look="bare only-wide" label={texts.signIn.out} onClick={() => void signOut()}>
-      {name}
+    <Button look="bare only-wide" label={texts.signIn.out} onClick={() => void attempt(signOut)}>
+      {name || texts.signIn.out}
     </Button>
   );
 }
