@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from tests.page.browser import Browser, find_chromium, open_tab
-from tests.page.page_server import PageServer
+from tests.page.gates import Gate
+from tests.page.page_server import PageServer, gates_of
 from tests.page.seeds import Seeds, seed
 
 
@@ -44,6 +46,14 @@ def server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 @pytest.fixture(scope="session")
 def seeds(server: PageServer) -> Seeds:
     return seed(server)
+
+
+@pytest.fixture
+def gate(server: PageServer) -> Iterator[Gate]:
+    """A gate for the runs of a test, which is opened at the latest when the test has ended."""
+    created = Gate(gates_of(server.database), uuid4().hex)
+    yield created
+    created.open()
 
 
 @pytest.fixture

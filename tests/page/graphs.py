@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import operator
 from datetime import timedelta
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
 from pydantic import BaseModel, Field
+
+from tests.page.gates import Gates
 
 from statewright import (
     END,
@@ -31,31 +32,6 @@ from statewright.service import Catalog
 from statewright.workflow.steps import Handlers
 
 logger = logging.getLogger("letters")
-
-
-class Gates:
-    """Doors in the server that tests open: a task waits until as many are let through as its number says.
-
-    A door is a file, which has the number of those that are let through. So it stays open if the server is restarted.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        folder.mkdir(exist_ok=True)
-
-    def open(self, name: str, count: int = 1_000_000) -> None:
-        """Let the first `count` through."""
-        temporary = self._folder / f".{name}"
-        temporary.write_text(str(count))
-        temporary.replace(self._folder / name)
-
-    def is_open(self, name: str, number: int = 0) -> bool:
-        path = self._folder / (name or "none")
-        return path.exists() and number < int(path.read_text())
-
-    async def pass_through(self, name: str, number: int = 0) -> None:
-        while name and not self.is_open(name, number):
-            await asyncio.sleep(0.02)
 
 
 # -- a loop

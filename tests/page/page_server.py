@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.test_server import GUARD, Server, free_port
-from tests.page.graphs import Gates, catalog
+from tests.page.gates import Gates
+from tests.page.graphs import catalog
 from tests.work import wait_until
 
 from statewright.observe import LogCapture
@@ -33,7 +34,7 @@ def run_server() -> None:
     with SqliteDatabase(path) as database, LogCapture(level=logging.INFO) as logs:
         ledger = SqliteLedger(database)
         hooks = WebhookSettings(allow_hosts=["127.0.0.1"])
-        service = Service(catalog(gates_of(path)), ledger=ledger, saver=SqliteSaver(database), logs=logs, webhooks=hooks)
+        service = Service(catalog(Gates(gates_of(path))), ledger=ledger, saver=SqliteSaver(database), logs=logs, webhooks=hooks)
         asyncio.run(add_key(ledger, path, service.clock.now()))
         serve(create_app(service, settings=ServerSettings(auth="keys", port=port, drain_timeout=5)))
 
@@ -50,8 +51,8 @@ def key_file_of(database: Path) -> Path:
     return database.with_suffix(".key")
 
 
-def gates_of(database: Path) -> Gates:
-    return Gates(database.with_suffix(".gates"))
+def gates_of(database: Path) -> Path:
+    return database.with_suffix(".gates")
 
 
 @dataclass
@@ -64,7 +65,6 @@ class PageServer:
     def __post_init__(self) -> None:
         self.start_process()
         self.key = key_file_of(self.database).read_text()
-        self.gates = gates_of(self.database)
         self._cookies: dict[str, dict[str, str]] = {}
 
     @property

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from tests.page.browser import expect
+from tests.page.gates import Gate
 from tests.page.page_server import PageServer
 from tests.page.seeds import Seeds
 
@@ -146,9 +147,9 @@ def test_chosen_runs_are_cancelled_together_after_being_asked_once_more(tab: Any
     assert [server.run(run_id)["status"] for run_id in runs] == ["cancelled", "cancelled", "waiting"]
 
 
-def test_all_runs_that_fit_are_retried_together(tab: Any, server: PageServer) -> None:
-    runs = [server.start_and_wait("payment", {"gate": "bulk"}, tags=["retry"]) for _ in range(2)]
-    server.gates.open("bulk")
+def test_all_runs_that_fit_are_retried_together(tab: Any, server: PageServer, gate: Gate) -> None:
+    runs = [server.start_and_wait("payment", {"gate": gate.name}, tags=["retry"]) for _ in range(2)]
+    gate.open()
     open_list(tab, "?tag=retry&status=failed")
     row_of(tab, runs[0]).get_by_role("checkbox").check()
     tab.get_by_role("button", name="Choose all 2 that fit").click()
