@@ -352,6 +352,7 @@ export const texts = {
     began: "The run has started.",
     hint: "Fill in the form and start: what the run says appears here.",
     you: "You",
+    message: "Message of the user",
     send: "Send",
     write: "Write to it; the thread keeps its state.",
     kinds: { graph: "Python", states: "YAML", steps: "JSON" } as Record<string, string>,

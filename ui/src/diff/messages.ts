@@ -56,7 +56,8 @@ export function findMessages(value: Json | undefined, agent = ""): Message[] {
   if (Array.isArray(value)) return value.flatMap((item) => findMessages(item, agent));
   if (value && typeof value === "object") {
     const name = typeof value.agent_name === "string" ? value.agent_name : agent;
-    return Object.values(value).flatMap((item) => (item && typeof item === "object" ? findMessages(item, name) : []));
+    const said = Array.isArray(value.turns) ? { ...value, message: null } : value; // a network repeats the last input there
+    return Object.values(said).flatMap((item) => (item && typeof item === "object" ? findMessages(item, name) : []));
   }
   return [];
 }

@@ -37,7 +37,8 @@ export function InboxView() {
   }, []);
   const current = shown.find((wait) => wait.id === id) ?? (id || isNarrow.value ? undefined : shown[0]);
   const move = (by: number) => (): void => {
-    const at = shown.findIndex((wait) => wait.id === current?.id);
+    const chosen = address.peek().path[1]; // keys may come faster than this is rendered
+    const at = shown.findIndex((wait) => wait.id === (chosen ?? current?.id));
     const next = shown[Math.min(shown.length - 1, Math.max(0, at + by))];
     if (next) show(next);
   };

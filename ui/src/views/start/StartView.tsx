@@ -6,7 +6,7 @@ import { api } from "../../api/client";
 import { ApiError } from "../../api/errors";
 import type { Json, Run } from "../../api/types";
 import { Form, JsonEditor } from "../../form/Form";
-import { defaultOf, type Field, readField } from "../../form/schema";
+import { defaultOf } from "../../form/schema";
 import { type Problems, validate } from "../../form/validate";
 import { formatAge, formatValue } from "../../format";
 import { useKeys } from "../../keys";
@@ -20,10 +20,10 @@ import { isOffline } from "../../state/connection";
 import { sayError } from "../../state/toast";
 import { texts } from "../../texts";
 import { glyphOf } from "../runs/sentence";
+import { nextInput, startField, takeInput } from "./envelope";
 import { Playground } from "./Playground";
 
 const words = texts.start;
-const ENVELOPE = ["messages", "input"];
 
 export function StartView() {
   const [graphs, reload] = useLoad((signal) => api.graphs(signal), []);
@@ -54,13 +54,14 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
   const thread = useSignal(address.value.query.get("thread") ?? "");
   const tags = useSignal("");
   const isBusy = useSignal(false);
-  const field = useMemo(() => startField(graph.value.data?.inputSchema ?? null), [graph.value.data]);
+  const schema = graph.value.data?.inputSchema ?? null;
+  const field = useMemo(() => startField(schema), [schema]);
   useEffect(() => {
     if (graph.value.data && value.value === undefined) value.value = defaultOf(field) ?? (field.kind === "group" || field.kind === "json" ? {} : undefined);
   }, [graph.value.data]);
   useEffect(() => {
-    if (inputOf) void api.run(inputOf).then((run) => (value.value = run.input), sayError);
-  }, [inputOf]);
+    if (inputOf && graph.value.data) void api.run(inputOf).then((run) => (value.value = takeInput(schema, run.input)), sayError);
+  }, [inputOf, graph.value.data]);
   const runId = address.value.query.get("run");
 
   const send = async (): Promise<void> => {
@@ -154,7 +155,7 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
             </div>
           )}
         </div>
-        <Earlier runs={earlier.value.data?.items ?? null} onTake={(run) => (value.value = run.input)} />
+        <Earlier runs={earlier.value.data?.items ?? null} onTake={(run) => change(takeInput(schema, run.input))} />
         <footer class="foot">
           <Button look="bare" onClick={() => (isMore.value = !isMore.value)}>
             {words.options}
@@ -165,37 +166,20 @@ function StartGraph({ name, names }: { name: string; names: string[] }) {
           </Button>
         </footer>
       </aside>
-      <Playground key={runId} runId={runId} onSend={(text, run) => void sendOn(name, text, run)} />
+      <Playground key={runId} runId={runId} onSend={(text, run) => void sendOn(name, nextInput(schema, text), run)} />
     </div>
   );
 }
 
-/** Go on with the thread of a run: the text becomes a message of the user. */
-async function sendOn(graph: string, text: string, run: Run): Promise<void> {
+/** Go on with the thread of a run. */
+async function sendOn(graph: string, input: Json, run: Run): Promise<void> {
   try {
-    const next = await api.start({ graph, input: { messages: [{ role: "user", content: text }] }, threadId: run.threadId });
+    const next = await api.start({ graph, input, threadId: run.threadId });
     choose({ run: next.id });
   } catch (error) {
     sayError(error);
   }
 }
-
-/** The fields that a person fills in. A network or agent keeps much in its state, but is asked by a message. */
-function startField(schema: Json): Field {
-  const field = readField(schema ?? undefined);
-  if (field.kind !== "group") return field;
-  const messages = field.fields.messages;
-  if (!messages || messages.kind === "tokens") return field;
-  return { ...field, fields: { messages: { ...MESSAGES, label: messages.label }, ...Object.fromEntries(Object.entries(field.fields).filter(([name]) => !ENVELOPE.includes(name) && field.required.includes(name))) }, required: ["messages"] };
-}
-
-/** Messages as a list of one: what the user says. */
-const MESSAGES: Field = readField({
-  type: "array",
-  minItems: 1,
-  default: [{ role: "user", content: "" }],
-  items: { type: "object", properties: { content: { type: "string", title: "Message of the user", minLength: 1, maxLength: 100_000 } }, required: ["content"] },
-});
 
 function Earlier({ runs, onTake }: { runs: Run[] | null; onTake: (run: Run) => void }) {
   if (!runs) return null;

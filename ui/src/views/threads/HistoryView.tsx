@@ -26,15 +26,16 @@ const LANES = [20, 40, 60, 72];
 export function HistoryView({ id }: { id: string }) {
   const [history, again] = useLoad((signal) => api.history(id, 1000, signal), [id], 10);
   const isEditing = useSignal(false);
-  const branchName = useSignal("");
   const data = history.value.data;
   const tree = useMemo(() => (data ? toTree(data) : null), [data?.length, data?.[0]?.checkpointId]);
   const query = address.value.query;
   const [a, b] = [query.get("a"), query.get("b")];
   const nodes = tree?.nodes ?? [];
-  const here = nodes.find((node) => node.id === query.get("at")) ?? nodes.find((node) => node.id === data?.[0]?.checkpointId) ?? nodes[nodes.length - 1];
+  const nodeAt = (id: string | null): Node | undefined => nodes.find((node) => node.id === id);
+  const here = nodeAt(query.get("at")) ?? nodeAt(data?.[0]?.checkpointId ?? null) ?? nodes[nodes.length - 1];
   const move = (by: number) => (): void => {
-    const next = nodes[Math.min(nodes.length - 1, Math.max(0, nodes.indexOf(here as Node) + by))];
+    const current = nodeAt(address.peek().query.get("at")) ?? here; // keys may come faster than this is rendered
+    const next = nodes[Math.min(nodes.length - 1, Math.max(0, nodes.indexOf(current as Node) + by))];
     if (next) choose({ at: next.id });
   };
   const switchLane = (by: number) => (): void => {
@@ -47,11 +48,12 @@ export function HistoryView({ id }: { id: string }) {
   const mayWrite = may("threads:write");
   const fork = (): void => {
     if (!here || !mayWrite) return;
+    const branch = `fork-${here.checkpoint.metadata.step ?? 0}-${Date.now() % 10_000}`;
     void attempt(async () => {
-      const made = await api.fork(id, here.id, branchName.value.trim() || `fork-${here.checkpoint.metadata.step ?? 0}-${Date.now() % 10_000}`);
+      const made = await api.fork(id, here.id, branch);
       again();
       if (made.checkpointId) choose({ at: made.checkpointId });
-    }, words.forked(branchName.value.trim()));
+    }, words.forked(branch));
   };
   useKeys({
     j: move(1),

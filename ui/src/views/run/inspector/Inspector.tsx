@@ -42,8 +42,9 @@ export function Inspector({ store, scene, visit, onChoose, isWide, onWiden }: In
     if (visit) void store.loadStates(visit);
   }, [store, visit?.key, visit?.endedAt, scene.visits.length]);
   const move = (by: number): void => {
-    const at = scene.visits.findIndex((each) => each.key === visit?.key);
-    const next = scene.visits[at + by];
+    const keys = scene.visits.map((each) => each.key);
+    const current = keys.indexOf(address.peek().query.get("step") ?? ""); // keys may come faster than this is rendered
+    const next = scene.visits[(current < 0 ? keys.indexOf(visit?.key ?? "") : current) + by];
     if (next) onChoose(next.key);
   };
   const tabs = visit ? tabsOf(store, scene, visit) : [];
