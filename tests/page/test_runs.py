@@ -115,7 +115,9 @@ def test_a_run_that_begins_and_changes_is_shown_without_loading_the_page(tab: An
     run_id = server.start_and_wait("delivery", tags=["live"])
     row = row_of(tab, run_id)
     row.wait_for()
-    server.call("POST", f"/workflow-runs/{run_id}/resume", {"signalType": "parcel_received", "payload": {"signed": True}})
+    server.call(
+        "POST", f"/workflow-runs/{run_id}/resume", {"signalType": "parcel_received", "payload": {"signed": True}}
+    )
     expect(row.locator(".c-status")).to_contain_text("Done")
     assert tab.evaluate("performance.getEntriesByType('navigation').length") == 1
 
@@ -182,10 +184,19 @@ def test_the_list_is_sorted_by_its_start_in_both_directions(tab: Any, server: Pa
 def test_one_can_go_to_a_run_or_a_graph_by_typing(tab: Any, seeds: Seeds) -> None:
     open_list(tab)
     tab.keyboard.press("/")
-    tab.get_by_role("textbox", name="Go to a run or graph").fill(seeds.nested)
-    tab.get_by_role("option").first.wait_for()
+    field = tab.get_by_role("combobox", name="Go to a run or graph")
+    field.fill(seeds.nested)
+    tab.get_by_role("option").filter(has_text="estate").wait_for()
     tab.keyboard.press("Enter")
     tab.wait_for_url(f"**/ui/runs/{seeds.nested}")
+    tab.keyboard.press("/")
+    field.fill("e")
+    options = tab.get_by_role("option")
+    expect(options).to_have_count(12)
+    for _ in range(11):
+        tab.keyboard.press("ArrowDown")
+    expect(options.last).to_have_attribute("aria-selected", "true")
+    expect(options.last).to_be_in_viewport()
 
 
 def test_the_keyboard_moves_through_the_rows_and_opens_one(tab: Any, seeds: Seeds) -> None:

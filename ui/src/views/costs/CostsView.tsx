@@ -55,8 +55,8 @@ export function CostsView() {
             </dl>
             <Days costs={data.byModel} first={Date.parse(range.from)} days={days} />
             <div class="halves">
-              <Sums title={words.byModel} head={words.model} costs={data.byModel} />
-              <Sums title={words.byGraph} head={words.graph} costs={data.byGraph} hrefOfName={(name) => hrefOf(["runs"], { graph: name })} />
+              <Sums title={words.byModel} head={words.model} counted={words.calls} costs={data.byModel} />
+              <Sums title={words.byGraph} head={words.graph} counted={texts.runs.title} costs={data.byGraph} hrefOfName={(name) => hrefOf(["runs"], { graph: name })} />
             </div>
           </>
         )}
@@ -104,7 +104,7 @@ function Days({ costs, first, days }: { costs: DailyCost[]; first: number; days:
   );
 }
 
-function Sums({ title, head, costs, hrefOfName }: { title: string; head: string; costs: DailyCost[]; hrefOfName?: (name: string) => string }) {
+function Sums({ title, head, counted, costs, hrefOfName }: { title: string; head: string; counted: string; costs: DailyCost[]; hrefOfName?: (name: string) => string }) {
   const sums = new Map<string, { count: number; cost: number }>();
   for (const cost of costs) {
     const sum = sums.get(cost.name) ?? { count: 0, cost: 0 };
@@ -119,7 +119,7 @@ function Sums({ title, head, costs, hrefOfName }: { title: string; head: string;
         <thead>
           <tr>
             <th>{head}</th>
-            <th class="num">{words.calls}</th>
+            <th class="num">{counted}</th>
             <th>{words.cost}</th>
           </tr>
         </thead>

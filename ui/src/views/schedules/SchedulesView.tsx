@@ -198,7 +198,7 @@ function DeliveryRow({ delivery, isOpen, onOpen, onAgain }: { delivery: Delivery
         </button>
         <span class="cut quiet">{delivery.error ?? (delivery.responseStatus ? `HTTP ${delivery.responseStatus}` : "")}</span>
         <span class="quiet nowrap">{formatAgo(delivery.createdAt, now.value)}</span>
-        <Button look="small" onClick={onAgain}>
+        <Button look="small" onClick={onAgain} isDisabled={delivery.status === "pending"}>
           {words.sendAgain}
         </Button>
       </div>
