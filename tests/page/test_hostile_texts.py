@@ -127,6 +127,7 @@ def test_harmful_questions_and_approvals_are_answered_like_others(tab: Any, serv
     look_at(tab, "/ui/inbox?decided=1")
 
 
+@pytest.mark.full
 def test_a_thread_shows_harmful_texts_as_texts(tab: Any, failed: str) -> None:
     look_at(tab, f"/ui/threads/{failed}", hostile.NODE)
     for node in tab.get_by_role("treeitem").all():

@@ -56,6 +56,7 @@ def test_an_open_run_goes_on_after_its_server_was_killed_and_started_again(morta
     assert expected == [str(number) for number in range(1, len(expected) + 1)]
 
 
+@pytest.mark.full
 def test_a_list_shows_what_has_happened_while_its_server_was_away(mortal: PageServer, mortal_tab: Any) -> None:
     runs = [mortal.start_and_wait("delivery", tags=["away"]) for _ in range(2)]
     mortal_tab.goto("/ui/runs?tag=away")
@@ -92,6 +93,7 @@ def test_a_fan_out_that_was_interrupted_is_shown_with_each_task_once(mortal: Pag
     expect(mortal_tab.locator(".eventlist .event .n")).to_have_text(numbers(mortal, run_id))
 
 
+@pytest.mark.full
 def test_a_page_that_is_opened_without_its_server_begins_once_there_is_one(mortal: PageServer, mortal_tab: Any) -> None:
     mortal_tab.goto("/ui/costs")
     mortal_tab.get_by_role("heading", name="Costs").wait_for()

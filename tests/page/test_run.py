@@ -158,6 +158,7 @@ def test_the_inspector_shows_what_a_step_has_changed_in_the_state(tab: Any, seed
     expect(inspector(tab).locator(".dk").filter(has_text="subject")).to_contain_text("spring")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("run", "step", "name", "texts"),
     [
@@ -205,6 +206,7 @@ def test_messages_are_a_conversation_with_folded_tool_calls(tab: Any, seeds: See
     expect(call.locator("pre").last).to_contain_text("order 17 is on its way")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("run", "step", "line"),
     [

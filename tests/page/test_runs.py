@@ -48,6 +48,7 @@ def test_each_run_says_what_it_is_doing(tab: Any, seeds: Seeds) -> None:
     expect(row_of(tab, seeds.completed).locator(".c-tags")).to_contain_text("vip")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("query", "named", "chip"),
     [
