@@ -17,7 +17,7 @@ from tests.work import wait_until
 from statewright.observe import LogCapture
 from statewright.runs import DEFAULT_WORKSPACE, Ledger
 from statewright.server import ServerSettings, create_app, serve
-from statewright.service import Service
+from statewright.service import Service, ServiceSettings
 from statewright.service.access import create_key, list_keys
 from statewright.service.access.workspaces import ensure_default_workspace
 from statewright.service.webhooks import WebhookSettings
@@ -35,7 +35,12 @@ def run_server() -> None:
         ledger = SqliteLedger(database)
         hooks = WebhookSettings(allow_hosts=["127.0.0.1"])
         service = Service(
-            catalog(Gates(gates_of(path))), ledger=ledger, saver=SqliteSaver(database), logs=logs, webhooks=hooks
+            catalog(Gates(gates_of(path))),
+            ledger=ledger,
+            saver=SqliteSaver(database),
+            settings=ServiceSettings(drain=1),
+            logs=logs,
+            webhooks=hooks,
         )
         asyncio.run(add_key(ledger, path, service.clock.now()))
         serve(create_app(service, settings=ServerSettings(auth="keys", port=port, drain_timeout=5)))

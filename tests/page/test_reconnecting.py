@@ -81,11 +81,10 @@ def test_a_fan_out_that_was_interrupted_is_shown_with_each_task_once(mortal: Pag
     node = mortal_tab.locator('#graph [data-node="move"]')
     gate.open(5)
     expect(node).to_contain_text("5 done · 7 now")
-    mortal.server.process.terminate()
-    mortal_tab.locator(".banner").filter(has_text="The server has not answered for").wait_for()
-    gate.open()
     mortal.stop()
+    mortal_tab.locator(".banner").filter(has_text="The server has not answered for").wait_for()
     mortal.start_process()
+    gate.open()
     expect(node).to_contain_text("12 done")
     expect(mortal_tab.locator(".title")).to_contain_text("Done")
     assert mortal.run(run_id)["output"]["moved"] == 12
