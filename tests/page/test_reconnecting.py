@@ -93,12 +93,16 @@ def test_a_fan_out_that_was_interrupted_is_shown_with_each_task_once(mortal: Pag
 
 
 @pytest.mark.full
-def test_a_page_that_is_opened_without_its_server_begins_once_there_is_one(mortal: PageServer, mortal_tab: Any) -> None:
+def test_a_view_that_is_opened_while_the_server_is_away_is_shown_once_it_is_back(
+    mortal: PageServer, mortal_tab: Any
+) -> None:
+    """The script of the view could not be fetched either."""
     mortal_tab.goto("/ui/costs")
     mortal_tab.get_by_role("heading", name="Costs").wait_for()
     mortal.kill()
     mortal_tab.get_by_role("link", name="Threads").click()
-    mortal_tab.get_by_role("alert").or_(mortal_tab.locator(".banner")).first.wait_for()
+    mortal_tab.get_by_role("alert").filter(has_text="A part of the page could not be fetched").wait_for()
+    mortal_tab.get_by_role("status").filter(has_text="Offline for").wait_for()
     mortal.start_process()
     mortal_tab.get_by_role("heading", name="Threads").wait_for()
     expect(mortal_tab.locator(".banner")).to_have_count(0)
