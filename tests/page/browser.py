@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -31,6 +32,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+ROOT = Path(__file__).parents[2]
 WIDE = {"width": 1440, "height": 900}
 NARROW = {"width": 360, "height": 740}
 

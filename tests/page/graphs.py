@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
 from pydantic import BaseModel, Field
+from tests.page import hostile
 from tests.page.gates import Gates
 
 from statewright import (
@@ -432,4 +433,5 @@ def catalog(gates: Gates) -> Catalog:
     served.serve("parrot", Agent("parrot", system="You repeat.", model=ScriptedModel(parrot)))
     served.serve_states(FLOW, name="flow")
     served.serve_steps(ONBOARDING)
+    served.serve(hostile.GRAPH, hostile.hostile(), description=hostile.ALL)
     return served

@@ -17,7 +17,7 @@ from tests.work import wait_until
 from statewright.observe import LogCapture
 from statewright.runs import DEFAULT_WORKSPACE, Ledger
 from statewright.server import ServerSettings, create_app, serve
-from statewright.service import Service
+from statewright.service import Service, ServiceSettings
 from statewright.service.access import create_key, list_keys
 from statewright.service.access.workspaces import ensure_default_workspace
 from statewright.service.webhooks import WebhookSettings
@@ -34,7 +34,14 @@ def run_server() -> None:
     with SqliteDatabase(path) as database, LogCapture(level=logging.INFO) as logs:
         ledger = SqliteLedger(database)
         hooks = WebhookSettings(allow_hosts=["127.0.0.1"])
-        service = Service(catalog(Gates(gates_of(path))), ledger=ledger, saver=SqliteSaver(database), logs=logs, webhooks=hooks)
+        service = Service(
+            catalog(Gates(gates_of(path))),
+            ledger=ledger,
+            saver=SqliteSaver(database),
+            settings=ServiceSettings(drain=1),
+            logs=logs,
+            webhooks=hooks,
+        )
         asyncio.run(add_key(ledger, path, service.clock.now()))
         serve(create_app(service, settings=ServerSettings(auth="keys", port=port, drain_timeout=5)))
 
@@ -65,6 +72,8 @@ class PageServer:
     def __post_init__(self) -> None:
         self.start_process()
         self.key = key_file_of(self.database).read_text()
+        self.keys = [self.key]
+        """All keys that were used."""
         self._cookies: dict[str, dict[str, str]] = {}
 
     @property
@@ -110,9 +119,28 @@ class PageServer:
         self.wait_for(run_id, *statuses)
         return run_id
 
+    def wait_of(self, run_id: str, step: str | None = None) -> str:
+        """Return the id of what a run waits for, once it waits: by default at any step."""
+        found: list[str] = []
+
+        def is_waiting() -> list[str]:
+            waits = self.call("GET", "/interrupts?pageSize=100")
+            own = [wait for wait in waits if wait["workflowRunId"] == run_id and step in (None, wait["stepName"])]
+            found.extend(wait["id"] for wait in own)
+            return found
+
+        wait_until(is_waiting, GUARD)
+        return found[0]
+
+    def answer(self, run_id: str, step: str, answer: Any) -> None:
+        """Answer the question of a step."""
+        answers = {self.wait_of(run_id, step): answer}
+        self.call("POST", f"/workflow-runs/{run_id}/resume", {"answers": answers})
+
     def add_key(self, *scopes: str) -> tuple[str, str]:
         """Create a key, and return its id and the key."""
         created = self.call("POST", "/api-keys", {"name": "of a test", "scopes": list(scopes)})
+        self.keys.append(created["key"])
         return created["id"], created["key"]
 
     def cookie_of(self, key: str) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from tests.integration.cli_server import serving
 from tests.page.browser import Browser, expect, open_tab

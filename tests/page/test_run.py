@@ -39,7 +39,9 @@ def test_the_graph_shows_the_state_of_each_node(tab: Any, seeds: Seeds) -> None:
     expect(tab.locator(".title")).to_contain_text("Failed at charge after 3 attempts")
 
 
-def test_a_loop_is_one_node_with_its_visits_and_an_edge_that_says_how_often_it_was_taken(tab: Any, seeds: Seeds) -> None:
+def test_a_loop_is_one_node_with_its_visits_and_an_edge_that_says_how_often_it_was_taken(
+    tab: Any, seeds: Seeds
+) -> None:
     open_run(tab, seeds.completed)
     expect(tab.locator("#graph .node")).to_have_count(3)
     expect(node(tab, "write")).to_contain_text("3 visits")
@@ -88,7 +90,9 @@ def test_a_subgraph_opens_in_place_and_stays_open_after_a_reload(tab: Any, seeds
 def test_the_agents_of_a_network_are_drawn_apart(tab: Any, seeds: Seeds) -> None:
     open_run(tab, seeds.network)
     for agent in ("Clerk", "Editor"):
-        expect(tab.locator("#graph .node").filter(has_text=agent).first.get_by_role("img")).to_have_accessible_name("done")
+        expect(tab.locator("#graph .node").filter(has_text=agent).first.get_by_role("img")).to_have_accessible_name(
+            "done"
+        )
 
 
 def test_a_step_that_asks_leads_to_its_question(tab: Any, seeds: Seeds) -> None:
@@ -154,6 +158,7 @@ def test_the_inspector_shows_what_a_step_has_changed_in_the_state(tab: Any, seed
     expect(inspector(tab).locator(".dk").filter(has_text="subject")).to_contain_text("spring")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("run", "step", "name", "texts"),
     [
@@ -201,6 +206,7 @@ def test_messages_are_a_conversation_with_folded_tool_calls(tab: Any, seeds: See
     expect(call.locator("pre").last).to_contain_text("order 17 is on its way")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("run", "step", "line"),
     [

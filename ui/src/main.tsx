@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { type ComponentType, render } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { Frame } from "./frame/Frame";
 import { startKeys } from "./keys";
 import { Bones } from "./parts/controls";
@@ -47,6 +47,12 @@ function Later({ name }: { name: string }) {
       (problem) => (error.value = problem),
     );
   }, [name]);
+  const wasOffline = useRef(false);
+  useEffect(() => {
+    if (!error.value) return;
+    if (isOffline.value) wasOffline.current = true;
+    else if (wasOffline.current) location.reload(); // the server is there again
+  }, [error.value, isOffline.value]);
   if (error.value) return <Problem error={new Error(texts.errors.reload)} onRetry={() => location.reload()} />;
   const View = view.value;
   return View ? <View /> : <Bones />;

@@ -34,6 +34,9 @@ export function Find({ onClose }: { onClose: () => void }) {
   }, []);
   const hits = findHits(text.value.trim().toLowerCase(), runs.value, graphs.value);
   const chosen = Math.min(at.value, hits.length - 1);
+  useEffect(() => {
+    document.getElementById(`found-${chosen}`)?.scrollIntoView({ block: "nearest" });
+  }, [chosen]);
   const go = (hit: Hit | undefined): void => {
     if (!hit) return;
     onClose();
@@ -56,7 +59,11 @@ export function Find({ onClose }: { onClose: () => void }) {
             ref={input}
             value={text.value}
             placeholder={texts.find.hint}
+            role="combobox"
             aria-label={texts.find.label}
+            aria-expanded
+            aria-controls="found"
+            aria-activedescendant={hits.length ? `found-${chosen}` : undefined}
             onInput={(event) => {
               text.value = event.currentTarget.value;
               at.value = 0;
@@ -64,9 +71,9 @@ export function Find({ onClose }: { onClose: () => void }) {
             onKeyDown={press}
           />
         </label>
-        <ul role="listbox" aria-label={texts.find.label}>
+        <ul role="listbox" id="found" aria-label={texts.find.label}>
           {hits.map((hit, index) => (
-            <li key={hit.href} role="option" aria-selected={index === chosen} onClick={() => go(hit)} onMouseEnter={() => (at.value = index)}>
+            <li key={hit.href} id={`found-${index}`} role="option" aria-selected={index === chosen} onClick={() => go(hit)} onMouseEnter={() => (at.value = index)}>
               {hit.run ? <Glyph status={glyphOf(hit.run)} /> : <Icon name={hit.note === texts.find.page ? "right" : "graph"} />}
               <span class="cut grow">{hit.label}</span>
               <span class="quiet cut">{hit.note}</span>

@@ -177,7 +177,7 @@ function Workspace() {
   const name = workspaceName();
   if (!session.value?.keyRequired) return name ? <span class="workspace only-wide">{name}</span> : null;
   return (
-    <Button look="bare only-wide" label={texts.signIn.out} onClick={() => void attempt(signOut)}>
+    <Button look="bare only-wide" label={name ? `${name}: ${texts.signIn.out}` : texts.signIn.out} onClick={() => void attempt(signOut)}>
       {name || texts.signIn.out}
     </Button>
   );

@@ -40,8 +40,8 @@ from statewright.clock import SystemClock
 from statewright.observe import configure_logging
 from statewright.project import Project, load_project
 from statewright.server import require_libraries
-from statewright.server.page.built_files import is_built
 from statewright.server.context.reload_status import LoadFailure, ReloadStatus
+from statewright.server.page.built_files import is_built
 from statewright.server.settings import Auth
 from statewright.service import Catalog
 

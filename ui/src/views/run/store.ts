@@ -53,6 +53,7 @@ export class RunStore {
   private isLoadingInner = false;
   /** How long it took to apply and show the last events, in milliseconds. */
   private cost = 0;
+  private isDrawing = false;
 
   constructor(readonly id: string) {
     this.waits = computed(() => (waits.value ?? []).filter((wait) => wait.workflowRunId === id));
@@ -66,7 +67,7 @@ export class RunStore {
   }
 
   open(): void {
-    void this.load().then(() => this.loadGraph());
+    void this.load();
     void followRun(this.id, {
       after: 0,
       onEvents: (events) => this.take(events),
@@ -105,14 +106,20 @@ export class RunStore {
         this.error.value = null;
       });
       if (isFirst && later.length) this.refreshSoon(hasEndedRun(later));
+      if (!this.isDrawing) void this.loadGraph(run);
     } catch (error) {
       if (!isAbort(error) && (!(error instanceof ApiError) || !error.isPassing || !this.run.peek())) this.error.value = error;
     }
   }
 
-  private async loadGraph(): Promise<void> {
-    const run = this.run.peek();
-    if (!run) return;
+  /** Read the drawing, once: again only if the server did not answer. */
+  private async loadGraph(run: Run): Promise<void> {
+    this.isDrawing = true;
+    const retry = (error: unknown): void => {
+      if (!(error instanceof ApiError) || !error.isPassing) return;
+      this.isDrawing = false;
+      this.refreshSoon();
+    };
     const known = drawings.get(run.graph);
     if (known) this.graph.value = known;
     await Promise.all([
@@ -120,8 +127,8 @@ export class RunStore {
         const graph = await api.graph(run.graph, abort);
         drawings.set(run.graph, graph);
         if (graph.version !== known?.version) this.graph.value = graph;
-      }),
-      this.optional(async (abort) => (this.diagram.value = run.definitionId ? await api.diagram(run.definitionId, abort) : null)),
+      }, retry),
+      this.optional(async (abort) => (this.diagram.value = run.definitionId ? await api.diagram(run.definitionId, abort) : null), retry),
       this.loadTotals(),
     ]);
   }

@@ -69,7 +69,7 @@ export function RunsView() {
   const measure = (): void => {
     const box = scroller.current;
     if (!box) return;
-    const top = box.scrollTop - (table.current?.offsetTop ?? 0);
+    const top = box.scrollTop - topOfRows(box, table.current);
     const next = windowAt(top, box.clientHeight, rowHeight(), list.total.peek() ?? 0);
     const before = shown.peek();
     if (next.first !== before.first || next.end !== before.end) shown.value = next;
@@ -186,9 +186,15 @@ export function RunsView() {
 
 const rowHeight = (): number => (matchMedia("(max-width: 719px)").matches ? 80 : 36);
 
-function reveal(box: HTMLElement | null, table: HTMLElement | null, row: number): void {
+/** Where the first row stands within what is scrolled. */
+function topOfRows(box: HTMLElement, table: HTMLTableElement | null): number {
+  const rows = table?.tBodies[0];
+  return rows ? rows.getBoundingClientRect().top - box.getBoundingClientRect().top + box.scrollTop : 0;
+}
+
+function reveal(box: HTMLElement | null, table: HTMLTableElement | null, row: number): void {
   if (!box || !table) return;
-  const top = table.offsetTop + row * rowHeight();
+  const top = topOfRows(box, table) + row * rowHeight();
   if (top < box.scrollTop + 40) box.scrollTop = top - 40;
   else if (top + 2 * rowHeight() > box.scrollTop + box.clientHeight) box.scrollTop = top + 2 * rowHeight() - box.clientHeight;
 }
