@@ -7,7 +7,8 @@ import { Button } from "../parts/controls";
 import { texts } from "../texts";
 import { Control, type ControlProps, FieldView } from "./Fields";
 import type { FormProps } from "./Form";
-import { asMap, beginningOf, defaultOf, type Field } from "./schema";
+import { beginningOf, defaultOf, type Field } from "./schema";
+import { asMap } from "../json";
 import { kindOf } from "./validate";
 
 const words = texts.form;

@@ -6,6 +6,7 @@
 import type { Json, JsonMap } from "../api/types";
 import { texts } from "../texts";
 import { formatCount } from "../format";
+import { asMap } from "../json";
 
 export type FieldKind =
   | "text" | "prose" | "moment" | "date" | "time"
@@ -130,10 +131,6 @@ function textKind(schema: JsonMap): FieldKind {
 /** A title that was only made from the name says nothing: `Lead Email` for `lead_email`. */
 function isGenerated(title: string, name: string): boolean {
   return title.toLowerCase().replaceAll(" ", "") === name.toLowerCase().replace(/[_\s-]/g, "");
-}
-
-export function asMap(value: Json | undefined): JsonMap {
-  return value && typeof value === "object" && !Array.isArray(value) ? value : {};
 }
 
 /** Follow references, and merge what `allOf` says. The names of the references that were followed are added to `references`. */

@@ -2,7 +2,8 @@
 
 import type { Json, JsonMap } from "../api/types";
 import { texts } from "../texts";
-import { asMap, type Field } from "./schema";
+import { type Field } from "./schema";
+import { asMap } from "../json";
 
 /** Problems by the path of their field: `minutes`, `notify.2`; the empty path is the whole. */
 export type Problems = Map<string, string>;

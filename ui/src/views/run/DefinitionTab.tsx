@@ -1,10 +1,10 @@
 /* The definition of the graph beside its drawing, with the line of the chosen node marked. */
 
-import { useEffect, useRef } from "preact/hooks";
+import type { ComponentType } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Json } from "../../api/types";
 import { hasProblems } from "../../state/reload";
 import { texts } from "../../texts";
-import { ProblemFiles } from "../problems/ProblemFiles";
 import { lineOf } from "./source-lines";
 import type { RunStore } from "./store";
 
@@ -14,7 +14,8 @@ const words = texts.run.definition;
 export function DefinitionTab({ store, nodes }: { store: RunStore; nodes: (string | null)[] }) {
   useEffect(() => void store.loadSource(), [store]);
   const source = store.source.value;
-  if (hasProblems.value) return <ProblemFiles />;
+  const Problems = useProblemFiles();
+  if (hasProblems.value) return Problems && <Problems />;
   const graph = store.graph.value;
   if (source === null) return null;
   if (source !== "unknown") return <Code text={source.text} line={lineOf(source, nodes)} title={source.file ?? `${graph?.name ?? ""} ${graph?.version ?? ""}`} />;
@@ -48,4 +49,13 @@ function Code({ title, text, line }: { title: string; text: string; line: number
       </div>
     </section>
   );
+}
+
+/** The view of files with problems, which is fetched when there are any. */
+function useProblemFiles(): ComponentType | null {
+  const [found, setFound] = useState<ComponentType | null>(null);
+  useEffect(() => {
+    if (hasProblems.value && !found) void import("../problems/ProblemFiles").then((module) => setFound(() => module.ProblemFiles));
+  }, [hasProblems.value]);
+  return found;
 }

@@ -1,7 +1,7 @@
 /* Messages that models are writing, put together from the pieces of the stream. Each piece names its message. */
 
 import type { Json, JsonMap } from "../../api/types";
-import { asMap } from "../../form/schema";
+import { asMap } from "../../json";
 import type { Message } from "../../diff/messages";
 
 /** A message that grows; the arguments of its calls are text until they are complete. */

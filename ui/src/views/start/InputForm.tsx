@@ -3,7 +3,8 @@
 import type { Json } from "../../api/types";
 import { FieldView } from "../../form/Fields";
 import { Form, type FormProps } from "../../form/Form";
-import { asMap, type Field } from "../../form/schema";
+import { type Field } from "../../form/schema";
+import { asMap } from "../../json";
 import { texts } from "../../texts";
 import { isOneMessage } from "./envelope";
 

@@ -2,7 +2,8 @@
    field `input`, which also continues a conversation. A graph of messages takes a list of them. */
 
 import type { Json, JsonMap } from "../../api/types";
-import { asMap, type Field, readField } from "../../form/schema";
+import { type Field, readField } from "../../form/schema";
+import { asMap } from "../../json";
 import { texts } from "../../texts";
 
 const MESSAGE: JsonMap = { type: "string", title: texts.start.message, minLength: 1, maxLength: 100_000 };

@@ -5,7 +5,7 @@
 
 import type { Json, JsonMap, Run } from "../../api/types";
 import { findMessages, isConversation, isMessage, type Message, readMessage } from "../../diff/messages";
-import { asMap } from "../../form/schema";
+import { asMap } from "../../json";
 import type { LiveMessage } from "../run/live-messages";
 
 /** A call of a tool that the events of the newest run tell of. */
