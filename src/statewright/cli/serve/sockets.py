@@ -61,6 +61,8 @@ def socket_url(listening: socket.socket) -> str:
 
 # -- handover
 
+_EXIT_TIME = 30.0
+"""Seconds that a child has to exit after it has failed, before it is stopped."""
 _READY, _FAILED, _FIRST, _NEXT = b"r", b"x", b"f", b"n"
 """Messages: from child to parent `_READY`, or `_FAILED` before a line that describes the failure; from parent to child,
 start as the first server or as a successor. Later the parent sends a line for each successor that has failed."""
@@ -126,6 +128,8 @@ class ServerProcess:
             message = self._connection.recv(1)
             if message == _FAILED:
                 self.failure = self._read_to_end()
+                with suppress(subprocess.TimeoutExpired):  # it closes the connection a little before it exits
+                    self.process.wait(_EXIT_TIME)
         except OSError:
             return False
         return message == _READY
