@@ -70,6 +70,11 @@ describe("the conversation of a thread", () => {
     expect(talkOf(state, [first, second], []).map((message) => message.text)).toEqual(["one", "first", "two", "second"]);
   });
 
+  test("says a question once that is kept with the results", () => {
+    const state = { turns: [resultOf("2026-01-01T00:00:01Z", said("user", "one")), resultOf("2026-01-01T00:01:00Z", said("assistant", "first", "m1"))] };
+    expect(talkOf(state, [first], []).map((message) => message.text)).toEqual(["one", "first"]);
+  });
+
   test("begins with the question before the state has it, and does not say it twice afterwards", () => {
     const run = runOf("r", "2026-01-01T00:00:00Z", { messages: [said("user", "hi")] });
     expect(talkOf(null, [run], []).map((message) => message.text)).toEqual(["hi"]);

@@ -61,7 +61,9 @@ interface Result {
 function messagesOf(state: JsonMap, runs: Run[]): Message[] {
   const results = findResults(state);
   if (!results.length) return findMessages(state);
-  const questions: Result[] = runs.map((run) => ({ at: run.createdAt, messages: askedIn(run) }));
+  // A network that was asked by its field `input` keeps the question with the results.
+  const kept = new Set(results.flatMap(({ messages }) => messages.filter((message) => message.role === "user").map((message) => message.text)));
+  const questions: Result[] = runs.map((run) => ({ at: run.createdAt, messages: askedIn(run).filter((message) => !kept.has(message.text)) }));
   return [...questions, ...results].sort((one, other) => Date.parse(one.at) - Date.parse(other.at)).flatMap(({ messages }) => messages);
 }
 
