@@ -31,8 +31,11 @@ Values = Mapping[str, Any]
 
 
 def _as_messages(current: Any, update: Any) -> list[Any]:
-    """Return the new messages, converted, which replace the current ones. A reducer."""
-    return [as_message(value) for value in update]
+    """Return the new messages, converted, which replace the current ones: a list, or a single one. A reducer."""
+    one: list[Any] = [update]
+    several = cast(list[Any], update) if isinstance(update, list | tuple) else one
+    is_pair = isinstance(update, tuple) and all(isinstance(part, str) for part in several)  # (role, text)
+    return [as_message(value) for value in (one if is_pair else several)]
 
 
 NETWORK_STATE: Final[Mapping[str, Any]] = {

@@ -741,3 +741,9 @@ def test_update_state_accepts_messages_in_any_form() -> None:
     run = network.run("again", checkpointer=saver, thread_id="t")
     assert [message.text for message in run.state.messages] == ["before"]
     assert run.state.data.x == 1
+
+
+@pytest.mark.parametrize("messages", ["hello", ("user", "hello"), Message("hello"), [Message("hello")]])
+def test_a_single_message_as_input_is_one_message(messages: Any) -> None:
+    network = Network("n", agents=[make_agent("a")], router=route_once_to("a"))
+    assert [message.text for message in network.compile().invoke({"messages": messages})["messages"]][:1] == ["hello"]
