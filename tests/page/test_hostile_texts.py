@@ -92,6 +92,7 @@ def test_a_run_shows_harmful_texts_as_texts_in_every_tab(tab: Any, failed: str) 
     check_harmless(tab)
 
 
+@pytest.mark.full
 def test_a_picture_of_a_graph_has_harmful_names_as_texts(tab: Any, failed: str) -> None:
     tab.goto(f"/ui/runs/{failed}")
     tab.locator("#graph .node").first.wait_for()

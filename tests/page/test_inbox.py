@@ -71,6 +71,7 @@ def test_a_question_is_answered_with_json_written_by_hand(tab: Any, server: Page
     assert server.wait_for(run_id, "completed")["output"]["booked"] == "60 minutes"
 
 
+@pytest.mark.full
 def test_an_answer_that_the_server_refuses_is_said_and_the_question_stays(tab: Any, server: PageServer) -> None:
     run_id = server.start_and_wait("maintenance", {"service": "shop"})
     open_question(tab, server, run_id)
@@ -104,6 +105,7 @@ def test_an_approval_is_edited_and_sent_and_says_afterwards_who_decided(tab: Any
     expect(decided.get_by_role("link")).to_have_attribute("href", f"/ui/runs/{run_id}?step=agree")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("key", "verdict"), [("Control+Enter", "approved"), ("d", "rejected")])
 def test_an_approval_is_decided_with_the_keyboard_alone(tab: Any, server: PageServer, key: str, verdict: str) -> None:
     run_id = server.start_and_wait("release", {"notes": f"to be {verdict}"})
@@ -116,6 +118,7 @@ def test_an_approval_is_decided_with_the_keyboard_alone(tab: Any, server: PageSe
     assert server.wait_for(run_id, "completed")["output"]["verdict"] == verdict
 
 
+@pytest.mark.full
 def test_an_event_is_sent_with_a_payload(tab: Any, server: PageServer) -> None:
     run_id = server.start_and_wait("delivery")
     open_question(tab, server, run_id)
@@ -135,6 +138,7 @@ def test_a_question_that_comes_while_the_page_is_open_is_counted_and_listed(tab:
     expect(tab.locator("nav.nav a", has_text="Inbox").locator(".count")).to_have_text(str(total))
 
 
+@pytest.mark.full
 def test_the_keyboard_moves_through_the_questions_and_into_the_form(tab: Any, seeds: Seeds) -> None:
     tab.goto("/ui/inbox")
     asks = tab.locator("a.ask")

@@ -59,7 +59,7 @@ def axe() -> str:
     return path.read_text(encoding="utf-8")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize("look", ["wide and light", "narrow and dark"])
 def test_axe_finds_no_serious_problem(
@@ -98,6 +98,7 @@ def test_no_view_scrolls_sideways_on_a_narrow_screen(new_tab: NewTab, server: Pa
         assert {name: problems for name, problems in found.items() if problems} == {}
 
 
+@pytest.mark.full
 def test_a_run_is_watched_and_repaired_on_a_narrow_screen(new_tab: NewTab, server: PageServer) -> None:
     run_id = server.start_and_wait("payment", {"order": 3})
     with new_tab(server.key, viewport=NARROW) as tab:
@@ -173,6 +174,7 @@ def test_everything_is_reached_with_the_keyboard_alone(new_tab: NewTab, server: 
         assert tab.evaluate("document.activeElement.matches(':focus-visible')")
 
 
+@pytest.mark.full
 def test_the_first_link_skips_to_the_content(tab: Any) -> None:
     open_view(tab, "/ui/costs")
     tab.keyboard.press("Tab")

@@ -90,6 +90,7 @@ def test_the_keyboard_moves_on_beyond_what_was_in_the_document(tab: Any) -> None
     tab.wait_for_url(f"**/ui/runs/run_{COUNT - 70:032x}")
 
 
+@pytest.mark.full
 def test_the_events_of_a_long_run_have_never_more_than_sixty_rows_in_the_document(
     tab: Any, server: PageServer, gate: Gate
 ) -> None:

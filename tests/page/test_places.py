@@ -134,6 +134,7 @@ def test_costs_are_summed_up_by_day_model_and_graph(tab: Any, server: PageServer
     tab.wait_for_url(lambda url: url.endswith("/ui/runs?graph=desk"))
 
 
+@pytest.mark.full
 def test_an_address_of_nothing_says_so(tab: Any) -> None:
     tab.goto("/ui/runs/run_0123456789abcdef")
     tab.get_by_role("heading", name="This does not exist").wait_for()

@@ -73,6 +73,7 @@ def test_a_list_shows_what_has_happened_while_its_server_was_away(mortal: PageSe
     expect(mortal_tab.get_by_role("status").filter(has_text="Live")).to_be_visible()
 
 
+@pytest.mark.full
 def test_a_fan_out_that_was_interrupted_is_shown_with_each_task_once(mortal: PageServer, mortal_tab: Any) -> None:
     """The server stops in the middle of a step, and its successor repeats what had not ended."""
     gate = Gate(gates_of(mortal.database), "interrupted")

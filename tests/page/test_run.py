@@ -87,6 +87,7 @@ def test_a_subgraph_opens_in_place_and_stays_open_after_a_reload(tab: Any, seeds
     node(tab, "assess").wait_for()
 
 
+@pytest.mark.full
 def test_the_agents_of_a_network_are_drawn_apart(tab: Any, seeds: Seeds) -> None:
     open_run(tab, seeds.network)
     for agent in ("Clerk", "Editor"):
@@ -95,6 +96,7 @@ def test_the_agents_of_a_network_are_drawn_apart(tab: Any, seeds: Seeds) -> None
         )
 
 
+@pytest.mark.full
 def test_a_step_that_asks_leads_to_its_question(tab: Any, seeds: Seeds) -> None:
     open_run(tab, seeds.asking)
     expect(node(tab, "ask_window")).to_contain_text("asks a person")
@@ -122,6 +124,7 @@ def test_the_waterfall_shows_the_queue_and_each_attempt_with_its_back_off(tab: A
     expect(inspector(tab).get_by_role("heading", name="reserve")).to_be_visible()
 
 
+@pytest.mark.full
 def test_the_waterfall_shows_the_calls_of_models_and_tools(tab: Any, seeds: Seeds) -> None:
     open_run(tab, seeds.network)
     fall = tab.get_by_role("region", name="Waterfall")
@@ -158,7 +161,7 @@ def test_the_inspector_shows_what_a_step_has_changed_in_the_state(tab: Any, seed
     expect(inspector(tab).locator(".dk").filter(has_text="subject")).to_contain_text("spring")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("run", "step", "name", "texts"),
     [
@@ -186,6 +189,7 @@ def test_the_inspector_has_a_tab_for_each_question_about_a_step(
     assert tab.url == address
 
 
+@pytest.mark.full
 def test_the_error_tab_lists_the_attempts_behind_an_error(tab: Any, seeds: Seeds) -> None:
     open_run(tab, seeds.failed)
     attempts = inspector(tab).locator(".att")
@@ -206,7 +210,7 @@ def test_messages_are_a_conversation_with_folded_tool_calls(tab: Any, seeds: See
     expect(call.locator("pre").last).to_contain_text("order 17 is on its way")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("run", "step", "line"),
     [
@@ -271,6 +275,7 @@ def test_a_run_is_paused_and_continued(tab: Any, server: PageServer, gate: Gate)
     expect(tab.locator(".title")).to_contain_text("Done")
 
 
+@pytest.mark.full
 def test_a_run_is_cancelled_after_being_asked_once_more(tab: Any, server: PageServer) -> None:
     run_id = server.start_and_wait("delivery")
     open_run(tab, run_id)
@@ -294,6 +299,7 @@ def test_a_run_is_repeated_with_another_input(tab: Any, server: PageServer, seed
     assert server.run(run_id)["input"]["subject"] == "summer"
 
 
+@pytest.mark.full
 def test_a_run_is_exported_as_json_and_its_graph_as_a_picture(tab: Any, seeds: Seeds) -> None:
     open_run(tab, seeds.failed)
     tab.get_by_role("button", name="More").click()

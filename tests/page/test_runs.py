@@ -48,7 +48,7 @@ def test_each_run_says_what_it_is_doing(tab: Any, seeds: Seeds) -> None:
     expect(row_of(tab, seeds.completed).locator(".c-tags")).to_contain_text("vip")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("query", "named", "chip"),
     [
@@ -162,6 +162,7 @@ def test_all_runs_that_fit_are_retried_together(tab: Any, server: PageServer, ga
     tab.get_by_role("heading", name="No run fits these filters").wait_for()  # none of them has failed any more
 
 
+@pytest.mark.full
 def test_the_runs_that_fit_are_exported_as_json(tab: Any, seeds: Seeds) -> None:
     open_list(tab, "?thread=letters")
     with tab.expect_download() as download:
@@ -170,6 +171,7 @@ def test_the_runs_that_fit_are_exported_as_json(tab: Any, seeds: Seeds) -> None:
     assert (run["id"], run["input"]["subject"]) == (seeds.completed, "spring")
 
 
+@pytest.mark.full
 def test_the_list_is_sorted_by_its_start_in_both_directions(tab: Any, server: PageServer) -> None:
     runs = [server.start_and_wait("estate", tags=["sorted"]) for _ in range(2)]
     open_list(tab, "?tag=sorted")
@@ -199,6 +201,7 @@ def test_one_can_go_to_a_run_or_a_graph_by_typing(tab: Any, seeds: Seeds) -> Non
     expect(options.last).to_be_in_viewport()
 
 
+@pytest.mark.full
 def test_the_keyboard_moves_through_the_rows_and_opens_one(tab: Any, seeds: Seeds) -> None:
     open_list(tab, f"?text={quote(seeds.failed)}")
     tab.keyboard.press("j")

@@ -18,6 +18,7 @@ def sign_in(tab: Any, key: str) -> None:
     tab.get_by_role("button", name="Sign in").click()
 
 
+@pytest.mark.full
 def test_a_browser_that_opens_the_server_is_asked_to_sign_in(new_tab: NewTab) -> None:
     with new_tab() as tab:
         tab.goto("/")
@@ -76,6 +77,7 @@ def test_signing_out_ends_the_session_on_the_server(new_tab: NewTab, server: Pag
         tab.wait_for_url("**/ui/sign-in**")
 
 
+@pytest.mark.full
 def test_one_can_sign_out_on_a_narrow_screen(new_tab: NewTab, server: PageServer) -> None:
     key = server.add_key("runs:read")[1]
     with new_tab(key, viewport=NARROW) as tab:

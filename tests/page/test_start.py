@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from tests.page.browser import expect
 from tests.page.page_server import PageServer
 from tests.page.seeds import Seeds
@@ -41,6 +42,7 @@ def test_a_run_is_started_with_a_form_from_the_input_schema(tab: Any, server: Pa
     expect(tab.locator(".chat")).to_contain_text("2 for Ann")
 
 
+@pytest.mark.full
 def test_the_input_can_be_written_as_json(tab: Any, server: PageServer) -> None:
     tab.goto("/ui/start/letter")
     tab.get_by_role("button", name="JSON").click()
@@ -49,6 +51,7 @@ def test_the_input_can_be_written_as_json(tab: Any, server: PageServer) -> None:
     assert server.wait_for(started_run(tab), "completed")["input"] == {"subject": "by hand"}
 
 
+@pytest.mark.full
 def test_an_input_that_the_server_refuses_is_said_and_nothing_is_started(tab: Any, server: PageServer) -> None:
     before = server.server.client.get("/api/v1/workflow-runs?graph=letter&pageSize=1").json()["meta"]["total"]
     tab.goto("/ui/start/letter")
@@ -60,6 +63,7 @@ def test_an_input_that_the_server_refuses_is_said_and_nothing_is_started(tab: An
     assert after == before
 
 
+@pytest.mark.full
 def test_the_inputs_of_earlier_runs_fill_the_form(tab: Any, server: PageServer) -> None:
     subject = f"about {uuid4().hex}"
     server.start_and_wait("letter", {"subject": subject})

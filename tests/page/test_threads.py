@@ -6,6 +6,7 @@ import json
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from tests.page.browser import expect
 from tests.page.page_server import PageServer
 from tests.page.seeds import Seeds
@@ -20,6 +21,7 @@ def chosen(tab: Any) -> Any:
     return tab.get_by_role("treeitem", selected=True)
 
 
+@pytest.mark.full
 def test_threads_are_found_by_the_beginning_of_their_name(tab: Any, server: PageServer, seeds: Seeds) -> None:
     name = f"customer-{uuid4().hex}"
     server.start_and_wait("letter", {"subject": "x"}, threadId=name)
@@ -113,6 +115,7 @@ def test_a_run_that_failed_goes_on_from_a_state_that_was_edited(tab: Any, server
     assert server.run(run_id)["output"]["paid"] is True
 
 
+@pytest.mark.full
 def test_a_run_that_waits_goes_on_at_once_if_an_edit_does_what_it_waits_for(tab: Any, server: PageServer) -> None:
     run_id = server.start_and_wait("maintenance", {"service": "cache"})
     open_thread(tab, run_id)
@@ -124,6 +127,7 @@ def test_a_run_that_waits_goes_on_at_once_if_an_edit_does_what_it_waits_for(tab:
     expect(tab.locator("a.ask").filter(has_text="cache")).to_have_count(0)
 
 
+@pytest.mark.full
 def test_a_state_that_is_not_json_or_has_an_unknown_field_is_not_saved(tab: Any, server: PageServer) -> None:
     run_id = server.start_and_wait("letter", {"subject": "broken"})
     open_thread(tab, run_id)
