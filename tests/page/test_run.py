@@ -72,7 +72,7 @@ def test_a_fan_out_of_a_thousand_is_one_node_that_counts_while_it_is_watched(
     expect(tab.locator(".title")).to_contain_text("Done")
     assert tab.evaluate("performance.getEntriesByType('navigation').length") == 1
     count = server.server.client.get(f"/api/v1/workflow-runs/{run_id}/events?pageSize=1").json()["meta"]["total"]
-    expect(tab.get_by_role("tab", name="Events")).to_have_text(f"Events{count}")
+    expect(tab.get_by_role("tab", name="Events")).to_have_text(f"Events{count:,}".replace(",", "\u202f"))
 
 
 def test_a_subgraph_opens_in_place_and_stays_open_after_a_reload(tab: Any, seeds: Seeds) -> None:
@@ -114,9 +114,9 @@ def test_the_waterfall_shows_the_queue_and_each_attempt_with_its_back_off(tab: A
     open_run(tab, seeds.failed)
     fall = tab.get_by_role("region", name="Waterfall")
     expect(fall.locator(".fr .lab")).to_have_text(
-        ["reserve", "charge 3 attempts", "attempt 1", "attempt 2", "attempt 3", "thank"], use_inner_text=True
+        ["reserve", "charge 3 tries", "attempt 1", "attempt 2", "attempt 3", "thank"], use_inner_text=True
     )
-    charge = fall.locator(".fr").filter(has_text="3 attempts")
+    charge = fall.locator(".fr").filter(has_text="3 tries")
     expect(charge.locator(".w-fail")).to_have_count(3)
     expect(charge.locator(".w-back")).to_have_count(2)
     expect(fall.locator(".fr").first.locator(".w-queue")).to_have_count(1)

@@ -33,17 +33,19 @@ export function HistoryView({ id }: { id: string }) {
   const nodes = tree?.nodes ?? [];
   const nodeAt = (id: string | null): Node | undefined => nodes.find((node) => node.id === id);
   const here = nodeAt(query.get("at")) ?? nodeAt(data?.[0]?.checkpointId ?? null) ?? nodes[nodes.length - 1];
+  /** Keys may come faster than this is rendered, so they ask the address. */
+  const current = (): Node | undefined => nodeAt(address.peek().query.get("at")) ?? here;
   const move = (by: number) => (): void => {
-    const current = nodeAt(address.peek().query.get("at")) ?? here; // keys may come faster than this is rendered
-    const next = nodes[Math.min(nodes.length - 1, Math.max(0, nodes.indexOf(current as Node) + by))];
+    const next = nodes[Math.min(nodes.length - 1, Math.max(0, nodes.indexOf(current() as Node) + by))];
     if (next) choose({ at: next.id });
   };
   const switchLane = (by: number) => (): void => {
-    const next = nodes.find((node) => node.lane === (here?.lane ?? 0) + by);
+    const next = nodes.find((node) => node.lane === (current()?.lane ?? 0) + by);
     if (next) choose({ at: next.id });
   };
   const pin = (letter: "a" | "b") => (): void => {
-    if (here) choose({ [letter]: query.get(letter) === here.id ? null : here.id });
+    const node = current();
+    if (node) choose({ [letter]: address.peek().query.get(letter) === node.id ? null : node.id });
   };
   const mayWrite = may("threads:write");
   const fork = (): void => {
