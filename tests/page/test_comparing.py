@@ -117,6 +117,7 @@ def test_the_other_run_is_found_by_typing(tab: Any, server: PageServer, seeds: S
     tab.wait_for_url(f"**a={a}&b={b}**")
     expect(tab.get_by_role("status").filter(has_text="part")).to_be_visible()
     tab.get_by_role("button", name="Other run for A").click()
+    expect(tab.get_by_role("combobox")).to_be_focused()
     tab.keyboard.press("Escape")
     expect(tab.get_by_role("combobox")).to_have_count(0)
     del seeds

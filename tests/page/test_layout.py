@@ -40,7 +40,7 @@ FIND_OVERFLOW = """() => {
 }"""
 
 FIND_CHOSEN = """() => [...document.querySelectorAll("[aria-selected=true], [aria-pressed=true], [aria-current]")]
-  .map((each) => each.textContent)"""
+  .map((each) => each.getAttribute("href") ?? each.textContent.replace(/[0-9]+/g, ""))"""  # without counts and ages
 
 
 def open_view(tab: Any, address: str) -> None:

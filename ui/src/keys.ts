@@ -1,6 +1,6 @@
 /* The keyboard. Single keys do nothing while something is typed into. Views say which keys they hear; `?` lists them all. */
 
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 
 export type Keys = Record<string, (event: KeyboardEvent) => void>;
 const listeners: Keys[] = [];
@@ -52,7 +52,8 @@ export function startKeys(): void {
 
 /** Hear keys while a component is shown. The component that was shown last hears them first. */
 export function useKeys(keys: Keys): void {
-  useEffect(() => {
+  // Not useEffect: what is painted would not hear its keys until the next frame.
+  useLayoutEffect(() => {
     listeners.push(keys);
     return () => void listeners.splice(listeners.indexOf(keys), 1);
   });

@@ -91,6 +91,7 @@ class WaitingRun:
             ("POST", "/threads/{id}/fork"): [{"checkpointId": "latest"}],
             ("POST", "/workflow-definitions"): [{**STEPS, "version": "2", "steps": STEPS["steps"][:1]}],
             ("POST", "/schedules"): [{"name": "s", "graph": self.run["graph"], "cron": "* * * * *"}],
+            ("POST", "/schedules/preview"): [{"cron": "* * * * *"}],
             ("PATCH", "/schedules/{id}"): [{}],
             ("DELETE", "/schedules/{id}"): [None],
             ("POST", "/schedules/{id}/pause"): [None],

@@ -79,8 +79,8 @@ export function Find({ onClose }: { onClose: () => void }) {
               <span class="quiet cut">{hit.note}</span>
             </li>
           ))}
-          {!hits.length && <li class="quiet">{texts.find.none}</li>}
         </ul>
+        {!hits.length && <p class="quiet none">{texts.find.none}</p>}
       </div>
     </div>
   );

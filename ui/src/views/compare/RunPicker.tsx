@@ -1,7 +1,7 @@
 /* A field that finds a run: by its id, graph, thread, tags and metadata. Without a text it offers the newest of a graph. */
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef } from "preact/hooks";
 import { api } from "../../api/client";
 import type { Run } from "../../api/types";
 import { formatAgo, formatValue, shortId } from "../../format";
@@ -33,7 +33,7 @@ export function RunPicker({ label, graph, except, hasFocus, onChoose, onClose }:
   const isOpen = useSignal(hasFocus);
   const isAwaited = useSignal(false);
   const input = useRef<HTMLInputElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (hasFocus) input.current?.focus();
   }, []);
   useEffect(() => {
