@@ -64,7 +64,7 @@ ActivityKind = Literal[
     "failed",
     "cancelled",
 ]
-"""What a run is doing, in more detail than its status. `waiting` stands for a wait that is not known."""
+"""The activity of a run, in more detail than its status. `waiting` stands for a wait that is not known."""
 RUN_TRANSITIONS: Final[Mapping[RunStatus, frozenset[RunStatus]]] = {
     RunStatus.PENDING: frozenset({RunStatus.RUNNING, RunStatus.CANCELLED}),
     RunStatus.RUNNING: frozenset(

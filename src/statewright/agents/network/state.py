@@ -81,8 +81,8 @@ def unknown_field_problems(values: Values, declared: Sequence[str]) -> dict[str,
         is_data = _is_data(name)
         if name in NETWORK_STATE or (is_data and (not declared or name in declared)):
             continue
-        known = declared if is_data else [*NETWORK_STATE, *(declared or filter(_is_data, values))]
-        message = f"The state of the network has no field {name!r}. {suggestion(name, known, noun='Fields')}"
+        fields = declared if is_data else [*NETWORK_STATE, *(declared or filter(_is_data, values))]
+        message = f"The state of the network has no field {name!r}. {suggestion(name, fields, noun='Fields')}"
         if not is_data and (not declared or PREFIX + name in declared):
             message += f" A field of the data is written as {PREFIX + name!r}."
         problems[name] = message

@@ -112,8 +112,8 @@ def _locate_in_code(error: BaseException, file: Path | None) -> LoadProblem:
     raised = error.__cause__ if isinstance(error, UsageError) and error.__cause__ is not None else error
     if isinstance(raised, SyntaxError) and raised.filename:
         message = f"{raised.msg[:1].upper()}{raised.msg[1:]}."
-        place = str(Path(raised.filename).resolve()), raised.lineno, raised.offset or None
-        return LoadProblem(file=place[0], line=place[1], column=place[2], code="SyntaxError", message=message)
+        path, column = str(Path(raised.filename).resolve()), raised.offset or None
+        return LoadProblem(file=path, line=raised.lineno, column=column, code="SyntaxError", message=message)
     frame = find_user_frame(raised)
     source = Path(frame.filename) if frame is not None else file
     message = str(raised) if isinstance(raised, UsageError) else f"{type(raised).__name__}: {raised}"

@@ -1,8 +1,8 @@
-"""What a development server knows of its files: when they were loaded, and why a newer version could not be.
+"""The state of the files of a development server: when they were loaded, and why a newer version could not be.
 
 `statewright dev` loads a changed file in a new process, and replaces the server only if that succeeds. Otherwise the
 new process describes the problems, with their positions and the text of the files, because the files may have changed
-again by the time somebody looks. The description is passed on to the server that keeps running, as a line of JSON.
+again by the time they are shown. The description is passed on to the server that keeps running, as a line of JSON.
 """
 
 from __future__ import annotations

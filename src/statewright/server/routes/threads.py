@@ -99,8 +99,8 @@ async def list_checkpoints(
     """Newest first, from all branches unless `branch` is given. Each checkpoint names its parent, so they form a tree,
     which is read at little cost: `GET .../state?checkpointId=` returns the values of one of them."""
     threads = caller.service.threads
-    found = await threads.checkpoints(caller.workspace_id, thread_id, branch=branch, before=before, limit=limit)
-    return CHECKPOINT.to_list_response(found)
+    checkpoints = await threads.checkpoints(caller.workspace_id, thread_id, branch=branch, before=before, limit=limit)
+    return CHECKPOINT.to_list_response(checkpoints)
 
 
 @router.get("/diff", **describe("Compare two checkpoints.", JsonMap, scope="threads:read", errors=(404,)))

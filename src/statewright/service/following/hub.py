@@ -117,7 +117,7 @@ class Hub:
     def expect_listener(self, run_id: str, seconds: float = EXPECTED_WITHIN) -> None:
         """Listen to a run, which is about to start, on behalf of a listener that will come within `seconds`.
 
-        Models only stream their messages if somebody listens, and a client cannot listen before it knows the id of the
+        Models only stream their messages to listeners, and a client cannot listen before it knows the id of the
         run. Called on the event loop of the listener.
         """
         listener = Listener()

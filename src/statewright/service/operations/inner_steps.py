@@ -58,12 +58,12 @@ class InnerSteps:
 
     def of(self, step: StepRun) -> tuple[list[InnerStep], int]:
         """Return the newest inner steps of a step, the oldest first, and the number of all of them."""
-        found = list(self._found[step.id].values())
-        found.sort(key=lambda inner: (inner.started_at or inner.ended_at or _LATEST, len(inner.path)))
-        for inner in found:
+        inner_steps = list(self._found[step.id].values())
+        inner_steps.sort(key=lambda inner: (inner.started_at or inner.ended_at or _LATEST, len(inner.path)))
+        for inner in inner_steps:
             inner.calls = self._calls.get((step.id, inner.id), [])
             inner.agent = agent_of(inner.calls)
-        return found[-MAX_SHOWN:], len(found)
+        return inner_steps[-MAX_SHOWN:], len(inner_steps)
 
     # -- the log of the thread
 
@@ -113,14 +113,14 @@ class InnerSteps:
 
     def _add(self, step: StepRun, segments: Sequence[str], task_id: str, node: str, superstep: int) -> InnerStep:
         """Return the inner step of a task, which is added if it is new."""
-        found = self._found[step.id]
-        if task_id not in found:
+        inner_steps = self._found[step.id]
+        if task_id not in inner_steps:
             names = [step.name, *(node_in(segment) for segment in segments[1:])]
             parent_id = task_id_in(segments[-1]) if len(segments) > 1 else None
-            found[task_id] = InnerStep(
+            inner_steps[task_id] = InnerStep(
                 id=task_id, parent_id=parent_id, path=(*names, node), superstep=superstep, status=StepStatus.RUNNING
             )
-        return found[task_id]
+        return inner_steps[task_id]
 
     def _add_call(self, step: StepRun, segments: Sequence[str], entry: Event) -> None:
         """Add a call of a model or a tool to the inner step that has made it, and to those that have called it."""
@@ -176,17 +176,17 @@ class InnerSteps:
 
     def add_failures(self, step: StepRun, events: Iterable[RunEvent]) -> None:
         """Add the failed attempts at inner steps, given the events of their step."""
-        found = self._found[step.id]
+        inner_steps = self._found[step.id]
         for event in events:
             if event.type != "SUBGRAPH_STEP_FAILED":
                 continue
             payload: Any = event.payload
-            inner = found.get(payload["taskId"])
+            inner = inner_steps.get(payload["taskId"])
             if inner is None:
                 path = tuple(payload["path"])
                 if len(path) > MAX_DEPTH + 1:
                     continue
-                inner = found[payload["taskId"]] = InnerStep(
+                inner = inner_steps[payload["taskId"]] = InnerStep(
                     id=payload["taskId"],
                     parent_id=payload["parentId"],
                     path=path,
@@ -198,7 +198,7 @@ class InnerSteps:
             retry_at = datetime.fromisoformat(payload["retryAt"]) if payload["retryAt"] is not None else None
             before = inner.attempts[-1].retry_at or inner.attempts[-1].ended_at if inner.attempts else inner.started_at
             inner.attempts.append(Attempt(payload["attempt"], before, event.at, payload["error"], retry_at))
-        for inner in found.values():
+        for inner in inner_steps.values():
             last = inner.attempts[-1] if inner.attempts else None
             if last is not None and (last.retry_at is not None or inner.status is StepStatus.COMPLETED):
                 ended_at = inner.ended_at if inner.status in _ENDED else None

@@ -40,7 +40,7 @@ _BATCH: Final = 500
 
 
 class Cursor(NamedTuple):
-    """Where a page of steps begins, and the part of the logs that concerns it."""
+    """The start of a page of steps, and the part of the logs that concerns it."""
 
     superstep: int
     step_id: str
@@ -149,9 +149,9 @@ class TraceOperations(Operations):
         if start is not None:
             same_superstep = [*where(superstep=start.superstep), Condition("id", ">", start.step_id)]
             following.append(any_of([Condition("superstep", ">", start.superstep)], same_superstep))
-        found = await aresolve(ledger.find(StepRun, following, order=Order("superstep"), limit=limit + 1))
+        read = await aresolve(ledger.find(StepRun, following, order=Order("superstep"), limit=limit + 1))
         total = await aresolve(ledger.count(StepRun, of_run))
-        steps, next_steps = found[:limit], found[limit:]
+        steps, next_steps = read[:limit], read[limit:]
         cut = {step.superstep for step in next_steps} | ({start.superstep} if start is not None else set[int]())
         whole = max({step.superstep for step in steps} - cut, default=None)
         steps = sorted(steps, key=lambda step: (step.superstep, step.position, step.started_at is None))
