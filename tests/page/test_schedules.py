@@ -11,25 +11,42 @@ from uuid import uuid4
 import pytest
 from tests.page.browser import expect
 from tests.page.page_server import PageServer
+from tests.work import wait_until
+
+
+class Receiver(ThreadingHTTPServer):
+    """Receives messages of webhooks, and answers each with its `status`."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), ReceiverHandler)
+        self.status = 204
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/{uuid4().hex}"
+
+
+class ReceiverHandler(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(self.server.status)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name of the base class
+        pass
 
 
 @pytest.fixture
-def receiver() -> Iterator[str]:
-    """The URL of a server that accepts messages below `/ok`, and no others."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            self.send_response(204 if self.path.startswith("/ok") else 500)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name of the base class
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        Thread(target=listening.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{listening.server_port}"
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as listening:
+        thread = Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield listening
         listening.shutdown()
+        thread.join()
 
 
 def find(items: Any, **fields: Any) -> Any:
@@ -122,8 +139,8 @@ def test_a_trigger_is_created_for_matching_events_changed_paused_and_deleted(tab
     expect(row).to_have_count(0)
 
 
-def test_a_webhook_shows_its_secret_once_and_what_was_delivered(tab: Any, server: PageServer, receiver: str) -> None:
-    url = f"{receiver}/ok/{uuid4().hex}"
+def test_a_webhook_shows_its_secret_once_and_what_was_delivered(tab: Any, server: PageServer, receiver: Receiver) -> None:
+    url = receiver.url
     tab.goto("/ui/schedules?tab=webhooks")
     tab.get_by_role("button", name="New webhook").click()
     tab.get_by_label("Address").fill("http://192.168.1.1/x")
@@ -159,17 +176,43 @@ def test_a_webhook_shows_its_secret_once_and_what_was_delivered(tab: Any, server
     expect(row).to_have_count(0)
 
 
-def test_a_message_that_failed_says_why_and_when_it_is_tried_again(tab: Any, server: PageServer, receiver: str) -> None:
-    body = {"url": f"{receiver}/bad", "events": ["workflow.cancelled"]}
-    webhook = server.call("POST", "/webhooks", body)
-    server.call("POST", f"/workflow-runs/{server.start_and_wait('delivery')}/cancel")
+def test_a_message_that_failed_is_tried_again_by_itself_and_one_that_arrived_is_sent_again(
+    tab: Any, server: PageServer, receiver: Receiver
+) -> None:
+    receiver.status = 500
+    webhook = server.call("POST", "/webhooks", {"url": receiver.url, "events": ["workflow.cancelled"]})
+    refused = cancel_a_run(server)
     tab.goto(f"/ui/schedules?tab=webhooks&webhook={webhook['id']}")
-    row = tab.locator("table.deliveries tr").filter(has_text="workflow.cancelled")
-    expect(row).to_contain_text("tries again")
-    expect(row).to_contain_text("500")
-    expect(row).to_contain_text("in ")
-    expect(row.get_by_role("button", name="Send again")).to_be_disabled()
+    rows = tab.locator("table.deliveries tr").filter(has_text="workflow.cancelled")
+    failed = rows.filter(has_text="tries again")
+    expect(failed).to_contain_text("500")
+    expect(failed).to_contain_text("in ")
+    expect(failed.get_by_role("button", name="Send again")).to_be_disabled()
+    failed.get_by_role("button", name="workflow.cancelled").click()
+    expect(tab.locator("pre.trace")).to_contain_text(refused)
+
+    receiver.status = 204
+    accepted = cancel_a_run(server)
+    wait_until(lambda: count_delivered(server, webhook, accepted) == 1)
+    arrived = rows.filter(has_text="delivered").first  # the message about the newer run
+    arrived.get_by_role("button", name="Send again").click()
+    tab.get_by_text("The message is sent again.").wait_for()
+    wait_until(lambda: count_delivered(server, webhook, accepted) == 2)
+    expect(rows.filter(has_text="204")).to_have_count(count_delivered(server, webhook))
     server.call("DELETE", f"/webhooks/{webhook['id']}")
+
+
+def cancel_a_run(server: PageServer) -> str:
+    """Start a run, cancel it while it waits, and return its id."""
+    run_id = server.start_and_wait("delivery")
+    server.call("POST", f"/workflow-runs/{run_id}/cancel")
+    return run_id
+
+
+def count_delivered(server: PageServer, webhook: Any, run_id: str = "") -> int:
+    """Return how many messages of a webhook have arrived: all, or those about one run."""
+    found = server.call("GET", f"/webhooks/{webhook['id']}/deliveries")
+    return sum(run_id in str(each["body"]) for each in found if each["status"] == "delivered")
 
 
 def test_a_key_is_offered_only_what_it_may_manage(new_tab: Any, server: PageServer) -> None:

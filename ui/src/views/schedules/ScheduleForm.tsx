@@ -1,7 +1,7 @@
 /* A schedule: when it is due, with the next times as the server computes them, and what it starts. */
 
 import { type Signal, useSignal } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { api } from "../../api/client";
 import { ApiError } from "../../api/errors";
 import type { Json, Schedule } from "../../api/types";
@@ -30,20 +30,18 @@ export function ScheduleForm({ schedule }: { schedule: Schedule | null }) {
   const values = useSignal<Values>(schedule ?? { name: "", graph: "", cron: "0 9 * * *", timezone: Intl.DateTimeFormat().resolvedOptions().timeZone, overlap: "skip", catchUp: "last", input: undefined, tags: [] });
   const current = values.value;
   const input = useInputField(current.graph);
-  useEffect(() => {
-    if (input && values.peek().input === undefined) values.value = { ...values.peek(), input: defaultOf(input) ?? (input.kind === "group" ? {} : undefined) };
-  }, [input]);
   const times = useTimes(current.cron, current.timezone);
   const check = (): Problems => {
     const found: Problems = new Map();
     for (const [name, field] of [["name", NAME], ["cron", CRON], ["timezone", ZONE]] as const) validate(field, values.value[name], true, name, found);
     if (!values.value.graph) found.set("graph", texts.form.needed);
-    if (input) validate(input, values.value.input, input.kind !== "json", "input", found);
+    if (input) validate(input, inputOf(values.value, input), input.kind !== "json", "input", found);
     return found;
   };
-  const save = (): Promise<Schedule> => {
+  const save = async (): Promise<Schedule> => {
     const { name, graph, cron, timezone, overlap, catchUp } = values.value;
-    const body = { name, cron, timezone, overlap, catchUp, input: values.value.input ?? null, tags: (values.value.tags ?? []) as string[] };
+    const field = input ?? (await loadInputField(graph)); // who is quick may save before it is loaded
+    const body = { name, cron, timezone, overlap, catchUp, input: inputOf(values.value, field) ?? null, tags: (values.value.tags ?? []) as string[] };
     return schedule ? api.changeSchedule(schedule.id, body) : api.addSchedule({ ...body, graph });
   };
   return (
@@ -55,7 +53,7 @@ export function ScheduleForm({ schedule }: { schedule: Schedule | null }) {
       remove={schedule ? () => api.removeSchedule(schedule.id) : undefined}
       side={<Times times={times.value} zone={current.timezone} isPaused={schedule?.paused ?? false} />}
     >
-      {(editing) => <Fields values={values} input={input} times={times.value} editing={editing} isNew={!schedule} />}
+      {(editing) => <Fields values={values} input={input} inputValue={inputOf(current, input)} times={times.value} editing={editing} isNew={!schedule} />}
     </Editor>
   );
 }
@@ -63,12 +61,13 @@ export function ScheduleForm({ schedule }: { schedule: Schedule | null }) {
 interface FieldsProps {
   values: Signal<Values>;
   input: Field | null;
+  inputValue: Json | undefined;
   times: Found;
   editing: Editing;
   isNew: boolean;
 }
 
-function Fields({ values, input, times, editing, isNew }: FieldsProps) {
+function Fields({ values, input, inputValue, times, editing, isNew }: FieldsProps) {
   const current = values.value;
   const mode = useSignal<"form" | "json">("form");
   const set = (changes: Partial<Values>): void => {
@@ -123,13 +122,13 @@ function Fields({ values, input, times, editing, isNew }: FieldsProps) {
           {hasForm && mode.value === "form" ? (
             <div class="inner">
               {input.kind === "group" ? (
-                <Group field={input} path="input" value={current.input} onChange={(next) => set({ input: next })} problems={problems} idPrefix="schedule" />
+                <Group field={input} path="input" value={inputValue} onChange={(next) => set({ input: next })} problems={problems} idPrefix="schedule" />
               ) : (
-                <FieldView field={input} name="input" path="input" value={current.input} onChange={(next) => set({ input: next })} problems={problems} isRequired idPrefix="schedule" />
+                <FieldView field={input} name="input" path="input" value={inputValue} onChange={(next) => set({ input: next })} problems={problems} isRequired idPrefix="schedule" />
               )}
             </div>
           ) : (
-            <JsonEditor id="schedule-input" value={current.input ?? undefined} rows={5} onChange={(next, problem) => !problem && set({ input: next })} />
+            <JsonEditor id="schedule-input" value={inputValue ?? undefined} rows={5} onChange={(next, problem) => !problem && set({ input: next })} />
           )}
         </FieldFrame>
       )}
@@ -138,11 +137,22 @@ function Fields({ values, input, times, editing, isNew }: FieldsProps) {
   );
 }
 
+/** The input: what was given, or else what its field begins with. */
+function inputOf({ input }: Values, field: Field | null): Json | undefined {
+  if (input !== undefined || !field) return input;
+  return defaultOf(field) ?? (field.kind === "group" ? {} : undefined);
+}
+
 /** The field for the input of a graph; null while it is not known. */
 function useInputField(graph: string): Field | null {
-  const [loaded] = useLoad((signal) => (graph && may("definitions:read") ? api.graph(graph, signal).catch(() => null) : Promise.resolve(null)), [graph]);
+  const [loaded] = useLoad(async (signal) => ({ graph, field: await loadInputField(graph, signal) }), [graph]);
   const found = loaded.value.data;
-  return useMemo(() => (found && found.name === graph ? startField(found.inputSchema) : null), [found, graph]);
+  return found?.graph === graph ? found.field : null;
+}
+
+async function loadInputField(graph: string, signal?: AbortSignal): Promise<Field | null> {
+  if (!graph || !may("definitions:read")) return null;
+  return await api.graph(graph, signal).then(({ inputSchema }) => startField(inputSchema), () => null);
 }
 
 interface Found {
