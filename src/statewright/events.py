@@ -25,6 +25,7 @@ LiveKind = Literal[
     "input_applied",
     "superstep_started",
     "task_started",
+    "task_begun",
     "attempt_failed",
     "task_ended",
     "step_started",

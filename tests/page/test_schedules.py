@@ -139,7 +139,9 @@ def test_a_trigger_is_created_for_matching_events_changed_paused_and_deleted(tab
     expect(row).to_have_count(0)
 
 
-def test_a_webhook_shows_its_secret_once_and_what_was_delivered(tab: Any, server: PageServer, receiver: Receiver) -> None:
+def test_a_webhook_shows_its_secret_once_and_what_was_delivered(
+    tab: Any, server: PageServer, receiver: Receiver
+) -> None:
     url = receiver.url
     tab.goto("/ui/schedules?tab=webhooks")
     tab.get_by_role("button", name="New webhook").click()

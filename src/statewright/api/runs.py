@@ -144,7 +144,7 @@ class Step(Resource):
     wait_until: datetime | None
     signal_type: str | None
     started_at: datetime | None
-    """When its superstep has begun. A task of a fan-out may begin later, if a limit on concurrency holds it back."""
+    """When it has begun. Null while a limit on concurrency holds it back: then its status is `pending`."""
     completed_at: datetime | None
     """When it has ended, even if it was saved later, together with the other tasks of a fan-out."""
 

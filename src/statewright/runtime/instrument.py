@@ -24,6 +24,9 @@ class Instrument:
     def on_task_started(self, event: Event) -> None:
         """A task starts. Data: `(task, input)`."""
 
+    def on_task_begun(self, event: Event) -> None:
+        """One of several tasks of a superstep begins, on its own OS thread. Data: None."""
+
     def on_task_finished(self, event: Event) -> None:
         """A task has ended, and with durability `sync`, its result is saved. Data: its outcome."""
 
@@ -79,6 +82,7 @@ METHOD_BY_KIND = {
     "run_finished": "on_run_finished",
     "superstep_started": "on_superstep",
     "task_started": "on_task_started",
+    "task_begun": "on_task_begun",
     "task_finished": "on_task_finished",
     "task_ended": "on_task_ended",
     "step_started": "on_step_started",

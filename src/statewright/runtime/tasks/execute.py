@@ -39,7 +39,7 @@ from statewright.graph import (
     read_node_output,
 )
 from statewright.runtime.core.commit import error_text
-from statewright.runtime.core.events import emit_task_finished, emit_task_started
+from statewright.runtime.core.events import emit_task_event, emit_task_finished, emit_task_started
 from statewright.runtime.core.fold import fold_results, fold_writes, write_pairs
 from statewright.runtime.core.graph_migration import renamed_target
 from statewright.runtime.core.program import NodeProgram, Route
@@ -89,6 +89,8 @@ def begin_task(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoi
         # Instruments get an input of their own, because the node may change its input in place.
         event_input = read_input(scope, node, task, checkpoint) if run.emitter.wants("task_started") else state
         emit_task_started(run.emitter, scope, event_input)
+        if scope.sibling_group is not None or scope.is_inline:  # a lone task begins with its superstep
+            emit_task_event("task_begun", scope, None)
     return state
 
 

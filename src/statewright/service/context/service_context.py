@@ -14,7 +14,20 @@ from typing import Any, Literal, Protocol
 from statewright.async_futures import aresolve
 from statewright.checkpoint import WorkspaceCheckpointer
 from statewright.clock import Clock
-from statewright.runs import Advance, Announce, Bell, Change, Insert, Json, Ledger, Ring, Run, RunStatus, UpdateAll
+from statewright.runs import (
+    Advance,
+    Announce,
+    Bell,
+    Change,
+    Insert,
+    Json,
+    Ledger,
+    Ring,
+    Run,
+    RunStatus,
+    StepRun,
+    UpdateAll,
+)
 from statewright.service.access.spending import Limits, Spending
 from statewright.service.catalog.catalog import Catalog
 from statewright.service.catalog.versions import Versions
@@ -82,8 +95,8 @@ class LogSource(Protocol):
         ...
 
 
-class StoppableAttempt(Protocol):
-    """This process's attempt to advance a run, with the methods by which operations stop it."""
+class CurrentAttempt(Protocol):
+    """This process's attempt to advance a run, with the methods by which operations stop it, and ask about it."""
 
     def pause(self) -> None:
         """Stop before the next superstep, and pause the run."""
@@ -91,6 +104,10 @@ class StoppableAttempt(Protocol):
 
     def cancel(self) -> None:
         """Stop at once, because the run was cancelled."""
+        ...
+
+    def show_running(self, steps: Sequence[StepRun]) -> list[StepRun]:
+        """Return steps of the run as they are now: those that wait for their turn are pending."""
         ...
 
 
@@ -124,7 +141,7 @@ class ServiceContext:
     """Wakes the worker of this process. Called when a run becomes due."""
     wake_background: Callable[[], object] = lambda: None
     """Wakes the background tasks (webhook delivery, schedules)."""
-    attempt_at: Callable[[str], StoppableAttempt | None] = lambda _: None
+    attempt_at: Callable[[str], CurrentAttempt | None] = lambda _: None
     """Returns the attempt that this process is making at a run; None if there is none."""
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ another worker: the attempt ends, and writes nothing more.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -29,7 +29,7 @@ from statewright.errors import (
     ThreadBusy,
     WorkflowError,
 )
-from statewright.runs import DailySpending, Run, RunStatus, Spend
+from statewright.runs import DailySpending, Run, RunStatus, Spend, StepRun
 from statewright.runtime import CompiledGraph, RunControl
 from statewright.service.access.spending import SpendingLimits
 from statewright.service.context.records import load_if_claimed
@@ -102,6 +102,10 @@ class RunAttempt:
             self.cancel()
         elif record.settings.get("pause"):
             self.pause()
+
+    def show_running(self, steps: Sequence[StepRun]) -> list[StepRun]:
+        """Return steps of the run as they are now: those that wait for their turn are pending."""
+        return list(map(self._progress.steps.starts.show, steps)) if self._progress is not None else list(steps)
 
     def _drain(self, reason: Stopping) -> None:
         """Stop before the next superstep. The reason of the highest precedence wins.

@@ -208,6 +208,10 @@ class RunRecorder(Instrument):
     def _publish_live(self, kind: str, payload: Json, event: Event) -> None:
         self._hub.publish([LiveEvent(self.progress.run.id, kind, payload, event.node)])
 
+    def on_task_begun(self, event: Event) -> None:
+        if not event.namespace:
+            self.progress.steps.starts.note(event.task, self._clock)
+
     # Not `on_task_finished`, which is called after the commit: the events of all tasks would be kept until then.
     def on_task_ended(self, event: Event) -> None:
         if type(event.data) is Failure:

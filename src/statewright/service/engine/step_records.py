@@ -36,6 +36,7 @@ from statewright.service.context.namespaces import node_in, segments_of, task_id
 from statewright.service.context.service_context import LogSource
 from statewright.service.engine.changeset import ChangeSet, error_from_text, error_json
 from statewright.service.engine.completion import Ending
+from statewright.service.engine.task_starts import TaskStarts
 from statewright.service.engine.waits import approval_of, next_due, wait_id, wait_of
 
 _STEP_TYPE: Final = "step_type"
@@ -127,6 +128,8 @@ class StepRecords:
         """Failures of tasks in subgraphs that are not recorded yet, by task id."""
         self._ends: dict[int, tuple[str, datetime]] = {}
         """The ends of tasks that are not recorded yet, each with the origin of the task, by its position."""
+        self.starts = TaskStarts()
+        """The starts of tasks that are not recorded yet."""
         self.waits = {wait.interrupt_id: wait for wait in waits}
         """Open waits, by interrupt id."""
         self.answered_ids: Collection[str] = ()
@@ -190,12 +193,13 @@ class StepRecords:
         with self._queue_lock:
             queued = tuple(self._queued)
         waits, retry_times, progress = dict(self.waits), dict(self._retry_times), replace(self._progress)
+        starts = self.starts.copy()
         steps = {task_id: replace(step) for task_id, step in self._steps.items()}
         reports = {task_id: dict(report) for task_id, report in self._reports.items()}
 
         def restore() -> None:
             self.waits, self._retry_times, self._steps, self._reports = waits, retry_times, steps, reports
-            self._progress = progress
+            self._progress, self.starts = progress, starts
             with self._queue_lock:
                 later = [entry for entry in self._queued if entry not in queued]
                 self._queued = [*queued, *later]
@@ -304,15 +308,18 @@ class StepRecords:
         The steps are running, or pending if the run `halts` before them.
         """
         self._progress.begin(changeset, superstep, len(tasks))
+        new_ids: list[str] = []
         for position, task in enumerate(tasks):
             if task.id in self._steps or task.id in done:
                 continue
             step = self._new_step(task, superstep, position, now, halts=halts)
             changeset.changes.append(Insert(step))
+            new_ids.append(task.id)
             if not halts:
                 agent = self._agent_of(task) if task.node in self._agent_keys else {}
                 changeset.add_event("STEP_STARTED", {"stepType": step.type, **agent}, step)
             changeset.values["current_step"] = task.node
+        self.starts.expect(new_ids if len(tasks) > 1 and not halts else ())
 
     def _agent_of(self, task: Task) -> dict[str, Json]:
         """Return the name of the agent that a task will call as a part of an event; an empty map if it has none."""
@@ -339,11 +346,11 @@ class StepRecords:
         step = self._steps.get(task.id)
         if task.node == START or step is None or step.status is StepStatus.COMPLETED:
             return
-        self._end_attempt(changeset, step, now)
+        begun = self._end_attempt(changeset, step, now)
         self.take_queued(changeset, {task.id})
         report = self._reports.pop(task.id, {})
         output, ended_at = report.get("output"), self._end_of(task, now)
-        _change(changeset, step, status=StepStatus.COMPLETED, completed_at=ended_at, output=output, error=None)
+        _change(changeset, step, status=StepStatus.COMPLETED, completed_at=ended_at, output=output, error=None, **begun)
         self._progress.complete(changeset, step.superstep)
         seconds = (ended_at - step.started_at).total_seconds() if step.started_at is not None else 0
         # Tells readers of traces whether they have to look for inner steps, which have no records.
@@ -373,10 +380,10 @@ class StepRecords:
         step = self._steps.get(task_id)
         if step is None:
             return
-        self._end_attempt(changeset, step, now)
+        begun = self._end_attempt(changeset, step, now)
         self._retry_times[task_id] = due
         error = self._error_of_task(task_id)
-        _change(changeset, step, attempt=failed + 1, error=error)
+        _change(changeset, step, attempt=failed + 1, error=error, **begun)
         most = self._max_attempts.get(step.name)
         self._progress.record(
             changeset, step=step.name, failedAttempt=failed, maxAttempts=most, retryAt=iso(due), error=error
@@ -389,17 +396,26 @@ class StepRecords:
         step = self._steps.get(task_id)
         if step is None:
             return
-        self._end_attempt(changeset, step, now)
+        begun = self._end_attempt(changeset, step, now)
         error = self._error_of_task(task_id) or error_from_text(text)
-        _change(changeset, step, status=StepStatus.FAILED, error=error, completed_at=now)
+        _change(changeset, step, status=StepStatus.FAILED, error=error, completed_at=now, **begun)
         if step.attempt > 1:
             most = self._max_attempts.get(step.name)
             self._progress.record(changeset, step=step.name, failedAttempt=step.attempt, maxAttempts=most)
         changeset.add_event("STEP_FAILED", {"attempt": step.attempt, "error": error}, step)
 
-    def _end_attempt(self, changeset: ChangeSet, step: StepRun, now: datetime) -> None:
-        """Record the end of an attempt at a step: its log lines, and its beginning unless that is recorded already."""
+    def _end_attempt(self, changeset: ChangeSet, step: StepRun, now: datetime) -> dict[str, datetime]:
+        """Record the end of an attempt at a step: its log lines, and its beginning unless that is recorded already.
+
+        Return the time of its beginning, if it is to be recorded, as a value for the change of the step that follows.
+        """
         self._begin_if_due(changeset, step, now)
+        self._record_lines(changeset, step, now)
+        begun_at = self.starts.take(step.task_id)
+        return {"started_at": min(begun_at, now)} if begun_at is not None else {}
+
+    def _record_lines(self, changeset: ChangeSet, step: StepRun, now: datetime) -> None:
+        """Record what was logged and printed during an attempt."""
         lines = self.logs.take(step.task_id) if self.logs is not None else ()
         if not lines:
             return
@@ -426,7 +442,7 @@ class StepRecords:
         new = [question for question in questions if question.id not in self.waits]
         if step is None or not new:
             return
-        self._end_attempt(changeset, step, now)
+        begun = self._end_attempt(changeset, step, now)
         self.take_queued(changeset, {task_id})
         for question in new:
             wait = self.waits[question.id] = wait_of(self._run, step, question, now)
@@ -434,7 +450,7 @@ class StepRecords:
             self._announce_wait(changeset, wait, step)
         due = next_due((wait for wait in self.waits.values() if wait.step_id == step.id), None)
         event = next((question.event for question in new if question.event is not None), None)
-        _change(changeset, step, status=StepStatus.WAITING, wait_until=due, signal_type=event)
+        _change(changeset, step, status=StepStatus.WAITING, wait_until=due, signal_type=event, **begun)
 
     def _announce_wait(self, changeset: ChangeSet, wait: Wait, step: StepRun) -> None:
         due = iso(wait.due_at) if wait.due_at is not None else None

@@ -34,6 +34,7 @@ from statewright.service.following.follow import follow, wait_until_settled
 from statewright.service.following.hub import FollowedEvent
 from statewright.service.following.run_feed import RunChanges
 from statewright.service.operations.activity import Activity, describe_runs
+from statewright.service.operations.running_tasks import show_running_tasks
 from statewright.stale_reads import for_history
 
 MAX_DAYS: Final = 400
@@ -144,7 +145,8 @@ class ReadOperations(Operations):
         """Return the steps of a run so far, sorted by superstep. A skipped step follows the step that skipped it."""
         run = await self.run(workspace_id, run_id)
         steps = await self.context.records.all_of_run(StepRun, run, order="superstep")
-        return sorted(steps, key=lambda step: (step.superstep, step.position, step.started_at is None))
+        steps = sorted(steps, key=lambda step: (step.superstep, step.position, step.started_at is None))
+        return show_running_tasks(self.context, run, steps)
 
     async def state(self, workspace_id: str, run_id: str) -> dict[str, Json]:
         """Return the output fields of the state of a run; an empty map before it has begun."""

@@ -25,6 +25,7 @@ from statewright.errors import InvalidRequest
 from statewright.runs import Condition, ModelCall, Order, Run, RunEvent, StepRun, StepStatus, any_of, where
 from statewright.service.context.service_context import Operations
 from statewright.service.operations.inner_steps import InnerSteps
+from statewright.service.operations.running_tasks import show_running_tasks
 from statewright.service.operations.trace_model import TracedStep
 from statewright.service.operations.traced_steps import trace_steps
 from statewright.stale_reads import for_history
@@ -126,7 +127,9 @@ class TraceOperations(Operations):
         inner = InnerSteps(page.steps, redact=self.context.redact)
         if _may_have_inner_steps(page.steps, read.events):
             await inner.read(self._saver_of(run), run, after=start.log_after if start is not None else 0)
-        steps = trace_steps(run, page.steps, read.events, calls, inner)
+        is_whole = start is None and not page.has_next
+        shown_steps = show_running_tasks(self.context, run, page.steps, is_whole=is_whole)
+        steps = trace_steps(run, shown_steps, read.events, calls, inner)
         return Trace(
             run=run,
             steps=steps,

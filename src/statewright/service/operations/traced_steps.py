@@ -40,6 +40,10 @@ def _trace_step(
     traced = TracedStep(step, calls=calls)
     for event in events:
         _apply(traced, event)
+    if step.started_at is None:  # a task that waits for its turn, although its superstep has begun
+        traced.attempts.clear()
+    elif traced.attempts and traced.attempts[0].started_at is not None:
+        traced.attempts[0].started_at = max(traced.attempts[0].started_at, step.started_at)
     for wait in traced.waits:
         if wait.ended_at is None and run_ended_at is not None:
             wait.ended_at, wait.ended_by = run_ended_at, "end"
