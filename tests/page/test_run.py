@@ -56,14 +56,15 @@ def test_a_fan_out_of_a_thousand_is_one_node_that_counts_while_it_is_watched(
 ) -> None:
     run_id = server.start("migration", {"count": 1000, "gate": gate.name})
     open_run(tab, run_id)
-    expect(node(tab, "move")).to_contain_text("1\u202f000 now")
+    expect(node(tab, "move")).to_contain_text("10 now · 990 waiting")  # the node runs ten at a time
     expect(node(tab, "move")).to_have_count(1)
     expect(node(tab, "move")).to_contain_text("×1\u202f000")
     gate.open(400)
-    expect(node(tab, "move")).to_contain_text("400 done · 600 now")
+    expect(node(tab, "move")).to_contain_text("400 done · 10 now · 590 waiting")
     expect(tab.locator(".title")).to_contain_text("Running · 400 of 1\u202f000 move")
     node(tab, "move").click()
-    expect(inspector(tab).get_by_role("img", name="400 done, 600 now")).to_be_visible()
+    expect(inspector(tab).get_by_role("img", name="400 done, 10 now")).to_be_visible()
+    expect(inspector(tab).locator(".taskline").filter(has=tab.get_by_role("img", name="running"))).to_have_count(10)
     assert inspector(tab).locator(".taskline").count() <= 60
     assert tab.locator("#graph .node").count() == 3
     gate.open()

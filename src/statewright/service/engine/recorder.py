@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from statewright.checkpoint import BranchKey, Checkpointer, Commit, LeaseRequest, Pending, SavedCheckpoint
+from statewright.clock import iso
 from statewright.data.jsonable import as_json
 from statewright.errors import RecordConflict
 from statewright.events import Event, Log
@@ -209,8 +210,11 @@ class RunRecorder(Instrument):
         self._hub.publish([LiveEvent(self.progress.run.id, kind, payload, event.node)])
 
     def on_task_begun(self, event: Event) -> None:
-        if not event.namespace:
-            self.progress.steps.starts.note(event.task, self._clock)
+        steps = self.progress.steps
+        begun_at = steps.starts.note(event.task, self._clock) if not event.namespace else None
+        if begun_at is not None and self.wants_messages():
+            begun = {"stepRunId": steps.step_id_of(event.task), "startedAt": iso(begun_at)}
+            self._publish_live("begun", begun, event)
 
     # Not `on_task_finished`, which is called after the commit: the events of all tasks would be kept until then.
     def on_task_ended(self, event: Event) -> None:

@@ -212,6 +212,10 @@ class StepRecords:
 
     # -- what happens in tasks
 
+    def step_id_of(self, task: Task) -> str:
+        """Return the id of the step of a task of this run."""
+        return self._steps[task.id].id
+
     def note_end(self, task: Task, clock: Clock) -> None:
         """Note when a task of a superstep with several has ended, since they are saved together later. Thread-safe.
 

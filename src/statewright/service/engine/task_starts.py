@@ -33,11 +33,13 @@ class TaskStarts:
         """Track the tasks of a new superstep: none, if it has only one task, which begins at once."""
         self._unrecorded = dict.fromkeys(task_ids)
 
-    def note(self, task: Task, clock: Clock) -> None:
-        """Note that a task begins now. Called from any thread."""
+    def note(self, task: Task, clock: Clock) -> datetime | None:
+        """Note that a task begins, and return the time; None if it is not tracked. Called from any thread."""
         unrecorded = self._unrecorded
-        if unrecorded and unrecorded.get(task.id, clock) is None:
-            unrecorded[task.id] = clock.now()
+        if not unrecorded or unrecorded.get(task.id, clock) is not None:
+            return None
+        unrecorded[task.id] = now = clock.now()
+        return now
 
     def take(self, task_id: str) -> datetime | None:
         """Return when a task has begun, so that it can be recorded; None if that is recorded, or the task unknown."""

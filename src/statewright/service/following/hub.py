@@ -29,7 +29,7 @@ class LiveEvent(NamedTuple):
 
     run_id: str
     type: str
-    """`message`, or `custom` for output that a node writes to the stream."""
+    """`message`, `custom` for output that a node writes to the stream, or `begun` for a task of a fan-out."""
     payload: Json
     step: str | None
     """The name of the step, if there is one."""

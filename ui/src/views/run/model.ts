@@ -123,7 +123,7 @@ export function readVisits(steps: Step[], attempts: Map<string, Attempt[]>, wait
   const groups = new Map<string, Task[]>();
   for (const step of steps) {
     const key = `${step.stepName}.${step.superstep}`;
-    const tried = attempts.get(step.id) ?? [];
+    const tried = attemptsOf(step, attempts.get(step.id) ?? []);
     const task: Task = { step, status: statusOf(step, tried, kindOf.get(step.id), now), attempts: tried };
     const tasks = groups.get(key);
     if (tasks) tasks.push(task);
@@ -131,6 +131,14 @@ export function readVisits(steps: Step[], attempts: Map<string, Attempt[]>, wait
   }
   const visits = [...groups].map(([key, tasks]) => ({ ...gather(tasks), key, name: (tasks[0] as Task).step.stepName, superstep: (tasks[0] as Task).step.superstep }));
   return visits.sort((a, b) => a.superstep - b.superstep || a.startedAt - b.startedAt);
+}
+
+/** The attempts at a step: the first begins when the step has, which may be later than its superstep. */
+function attemptsOf(step: Step, attempts: Attempt[]): Attempt[] {
+  const [first, ...more] = attempts;
+  const startedAt = time(step.startedAt);
+  if (!first || startedAt === null) return step.status === "pending" ? [] : attempts;
+  return startedAt > first.startedAt && startedAt <= (first.endedAt ?? startedAt) ? [{ ...first, startedAt }, ...more] : attempts;
 }
 
 /** Return what the tasks of a visit say about it together. */
@@ -187,7 +195,7 @@ function together(tasks: Task[], counts: Counts): Status {
   if (counts.running) return "running";
   if (counts.retrying) return "retrying";
   if (counts.stopped) return "cancelled";
-  if (counts.due) return "pending";
+  if (counts.due) return counts.done ? "running" : "pending"; // tasks of a fan-out that begin in a moment
   return tasks.every((task) => task.status === "skipped") ? "skipped" : "completed";
 }
 

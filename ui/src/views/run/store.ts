@@ -49,6 +49,9 @@ export class RunStore {
   private readonly controller = new AbortController();
   private timer: ReturnType<typeof setTimeout> | undefined;
   private pending: RunEvent[] = [];
+  /** When tasks have begun that had to wait for their turn, by the id of their step: steps that are read may be older. */
+  private begun = new Map<string, string>();
+  private hasBegun = false;
   private frame = 0;
   private isLoadingInner = false;
   /** How long it took to apply and show the last events, in milliseconds. */
@@ -102,7 +105,7 @@ export class RunStore {
       const later = this.events.peek().filter((event) => event.createdAt > run.updatedAt);
       batch(() => {
         this.run.value = run;
-        this.steps.value = applyEvents(stepRuns, later);
+        this.steps.value = begin(applyEvents(stepRuns, later), this.begun);
         this.error.value = null;
       });
       if (isFirst && later.length) this.refreshSoon(hasEndedRun(later));
@@ -181,6 +184,16 @@ export class RunStore {
   /** Take events of the stream; they are applied once a frame, or less often if that takes longer than a frame. */
   private take(events: RunEvent[]): void {
     this.pending.push(...events);
+    this.applySoon();
+  }
+
+  private takeBegun({ stepRunId, startedAt }: Begun): void {
+    this.begun.set(stepRunId, startedAt);
+    this.hasBegun = true;
+    this.applySoon();
+  }
+
+  private applySoon(): void {
     if (this.frame) return;
     const apply = (): void => {
       if (this.controller.signal.aborted) return;
@@ -198,6 +211,9 @@ export class RunStore {
 
   private apply(fresh: RunEvent[]): void {
     batch(() => {
+      if (this.hasBegun) this.steps.value = begin(this.steps.peek(), this.begun);
+      this.hasBegun = false;
+      if (!fresh.length) return;
       this.events.value = [...this.events.peek(), ...fresh];
       const run = this.run.peek();
       const isNews = run !== null && fresh.some((event) => event.createdAt > run.updatedAt);
@@ -222,11 +238,18 @@ export class RunStore {
   }
 
   private takeLive(event: LiveEvent): void {
+    if (event.eventType === "begun") return this.takeBegun(event.payload as unknown as Begun);
     const name = event.stepName ?? "";
     const text = pieceOf(event.payload as JsonMap | string | null);
     if (event.eventType === "message") this.messages.value = takePiece(this.messages.peek(), event.payload);
     if (event.eventType === "message" && text) this.live.value = { ...this.live.peek(), [name]: (this.live.peek()[name] ?? "") + text };
   }
+}
+
+/** A task of a fan-out has begun, which had to wait for its turn. */
+interface Begun {
+  stepRunId: string;
+  startedAt: string;
 }
 
 function hasEndedRun(events: RunEvent[]): boolean {
@@ -245,6 +268,15 @@ const STATUS_AFTER: Record<string, Step["status"]> = {
   STEP_WAITING: "waiting",
   STEP_SKIPPED: "skipped",
 };
+
+/** Return the steps, of which some have begun, with the times at which they did. */
+export function begin(steps: Step[], begun: Map<string, string>): Step[] {
+  if (!begun.size) return steps;
+  return steps.map((step) => {
+    const startedAt = step.status === "pending" ? begun.get(step.id) : undefined;
+    return startedAt ? { ...step, status: "running", startedAt } : step;
+  });
+}
 
 /** Return the steps with the changes that events tell of. */
 export function applyEvents(steps: Step[], events: RunEvent[]): Step[] {

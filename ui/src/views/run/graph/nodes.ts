@@ -165,7 +165,7 @@ export function countWords(counts: Counts): string {
 
 /** Widen a node to its name, up to 220; then the middle of the name is cut. */
 function fit(view: NodeView, around: number): NodeView {
-  const longest = Math.max(view.name.length * NAME_WIDTH, view.meta.length * 6, view.heat.length ? 0 : view.hot.length * 6);
+  const longest = Math.max(view.name.length * NAME_WIDTH, view.meta.length * 6, view.hot.length * (view.heat.length ? 5 : 6));
   const width = Math.min(220, Math.max(136, Math.ceil(longest + around)));
   return { ...view, width, name: cutMiddle(view.name, Math.floor((width - around) / NAME_WIDTH) + 1) };
 }

@@ -59,7 +59,7 @@ export function TasksTab({ visit, now }: { visit: Visit; now: number }) {
           <Glyph status={task.status} />
           <span class="mono cut">{words.task(task.step.position + 1)}</span>
           <span class={`cut ${task.status === "failed" ? "s-failed" : "quiet"}`}>{task.step.error?.message ?? (attemptCount(task) > 1 ? texts.run.graph.attempt(attemptCount(task)) : "")}</span>
-          <span class="d">{task.step.completedAt ? formatDuration(took(task)) : formatClock(took(task))}</span>
+          <span class="d">{task.status === "pending" ? texts.none : task.step.completedAt ? formatDuration(took(task)) : formatClock(took(task))}</span>
         </div>
       ))}
     </>

@@ -90,7 +90,7 @@ function nodeRow(name: string, id: string, visits: Visit[], shown: Visit, scene:
   const isFan = shown.tasks.length > 1;
   const attempts = shown.tasks[0] && !isFan ? attemptCount(shown.tasks[0]) : 1;
   const times = isFan ? shown.tasks.length : visits.length;
-  const took = visits.reduce((sum, visit) => sum + ((visit.endedAt ?? now) - visit.startedAt), 0) / 1000;
+  const took = visits.reduce((sum, visit) => sum + Math.max(0, (visit.endedAt ?? now) - visit.startedAt), 0) / 1000;
   const next = shown.tasks[0]?.attempts[attempts - 1]?.nextAt;
   const isLive = shown.endedAt === null && !["failed", "cancelled"].includes(shown.status);
   return {
@@ -101,7 +101,7 @@ function nodeRow(name: string, id: string, visits: Visit[], shown: Visit, scene:
     name,
     note: times > 1 ? `×${formatCount(times)}` : attempts > 1 && shown.status === "failed" ? texts.run.error.tries(attempts) : "",
     bars: visits.flatMap((visit) => (visit.tasks.length > 1 ? [] : taskBars(visit.tasks[0] as Task, now, scene.pauses))),
-    comb: isFan ? combOf(shown, now) : null,
+    comb: isFan && Number.isFinite(shown.startedAt) ? combOf(shown, now) : null,
     took: shown.status === "retrying" && next ? `in ${formatClock((next - now) / 1000)}` : isLive ? formatClock(took) : formatDuration(took),
   };
 }
