@@ -4,7 +4,7 @@ from statewright.service.access.spending import SpendingLimits, SpendingReport
 from statewright.service.catalog.catalog import Catalog, Served, definition_id
 from statewright.service.catalog.definitions import Added, GraphDescription, ServedGraph
 from statewright.service.context.records import Page
-from statewright.service.context.requests import RunFilter, StartRun
+from statewright.service.context.requests import Fork, RunFilter, StartRun, StateEdit
 from statewright.service.context.service_context import LogSource, ServiceSettings
 from statewright.service.following.hub import Hub, LiveEvent
 from statewright.service.operations.approvals import DECISIONS
@@ -20,6 +20,7 @@ __all__ = [
     "Cost",
     "CostSummary",
     "CostTotal",
+    "Fork",
     "GraphDescription",
     "Hub",
     "LiveEvent",
@@ -34,5 +35,6 @@ __all__ = [
     "SpendingReport",
     "StartRun",
     "Started",
+    "StateEdit",
     "definition_id",
 ]

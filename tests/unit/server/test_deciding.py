@@ -260,3 +260,27 @@ def test_the_result_of_a_child_that_waits_for_approval_cannot_be_forged():
             assert (await owner.get(f"/workflow-runs/{parent}?wait=0.05"))["status"] == "waiting"
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize("graph", ["asks", "calls", "steps"])
+def test_no_run_goes_on_past_an_approval_from_a_copy_of_its_thread(graph: str):
+    async def check() -> None:
+        served = catalog()
+        for item in graphs():
+            served.serve(str(item.name), item)
+        async with two_workspaces(service=Service(served)) as (owner, _):
+            case = await start_waiting_run(owner, graph)
+            history = await owner.get(f"/threads/{case.run['threadId']}/history")
+            edit = {"values": {"allowed": "approved"}, "asNode": "agree" if graph == "steps" else "ask"}
+            fork = {"threadId": case.run["threadId"], "checkpointId": history[0]["checkpointId"]}
+            target = {"definitionId": case.run["definitionId"]} if graph == "steps" else {"graph": graph}
+            for scopes in (OTHER_SCOPES, ["runs:write", "runs:read"]):
+                key = await owner.post("/api-keys", {"name": "others", "scopes": scopes}, 201)
+                limited_client = owner.as_owner_of(key["key"])
+                for body in ({**fork, "edit": edit}, fork):
+                    refused = await limited_client.call("POST", "/workflow-runs", json={**target, "fork": body})
+                    assert refused.status_code == 403, refused.text
+            permitted = await owner.call("POST", "/workflow-runs?wait=20", json={**target, "fork": fork})
+            assert (permitted.status_code, permitted.json()["data"]["status"]) == (201, "waiting")
+
+    asyncio.run(check())

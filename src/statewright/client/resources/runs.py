@@ -33,10 +33,30 @@ from statewright.ids import new_run_id
 _RUNS: Final = "workflow-runs"
 
 
+class StateEdit(TypedDict, total=False):
+    """A change of the state, as if a node had returned the values."""
+
+    values: Mapping[str, Any]
+    overwrite: Sequence[str]
+    """The fields whose values replace those in the state, instead of being passed to their reducers."""
+    as_node: str | None
+
+
+class Fork(TypedDict, total=False):
+    """A checkpoint of a thread from which a run goes on, on a thread of its own."""
+
+    thread_id: str
+    checkpoint_id: str
+    edit: StateEdit | None
+    """A change of the state before the run goes on."""
+
+
 class StartOptions(TypedDict, total=False):
     """Options for starting a run."""
 
     definition_id: str | None
+    fork: Fork | None
+    """The run goes on from a checkpoint instead of beginning with an input."""
     thread_id: str | None
     """The thread to advance; a new one by default."""
     idempotency_key: str | None
@@ -313,6 +333,10 @@ def _start(
         raise InvalidRequest(f"wait={wait!r}: the service waits for 0 to {LONGEST_WAIT} seconds. See start_and_wait.")
     fields = without_none({"graph": graph, "idempotency_key": f"drawn_{new_run_id()}", **without_none(options)})
     body = to_camel_case({name: value for name, value in fields.items() if name not in SETTINGS})
+    fork = options.get("fork")
+    if fork is not None:
+        edit = fork.get("edit")
+        body["fork"] = to_camel_case({**fork, "edit": to_camel_case(without_none(edit)) if edit is not None else None})
     settings = {name: value for name, value in fields.items() if name in SETTINGS}
     if settings:
         body["settings"] = to_camel_case(settings)

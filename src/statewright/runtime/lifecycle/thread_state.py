@@ -394,7 +394,8 @@ def _find_rollback_target(
     """
     current = head
     while True:
-        is_input = current.source == "input"
+        # A run that goes on from a copy of a checkpoint has the copy where others have their input.
+        is_input = current.source == "input" or "forked_from" in current.metadata
         if holder is not None and current.source in ("update", "fork") and current.run_id != holder.run_id:
             return current
         if _begins_thread(current):
@@ -419,7 +420,8 @@ def _find_rollback_target(
 
 def _begins_thread(saved: SavedCheckpoint) -> bool:
     """Return True for the first checkpoint of a thread. If a later checkpoint has no parent, its parent was pruned."""
-    return saved.parent_id is None and (saved.checkpoint.step == 0 or "rolled_back" in saved.metadata)
+    is_first = saved.checkpoint.step == 0 or "rolled_back" in saved.metadata or "forked_from" in saved.metadata
+    return saved.parent_id is None and is_first
 
 
 def diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

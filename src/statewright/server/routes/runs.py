@@ -28,7 +28,7 @@ from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, de
 from statewright.server.resources import RUN, RUN_COUNTS, RUN_IDS, RUN_WITH_STEPS, STARTED_RUN, STEP
 from statewright.server.streaming.event_stream import EventStream
 from statewright.server.streaming.run_list_stream import encode_in_list, follow_runs, parse_position
-from statewright.service import RunFilter, Started, StartRun
+from statewright.service import Fork, RunFilter, Started, StartRun, StateEdit
 from statewright.service.access import WORKERS_READ
 from statewright.service.operations.reads import MAX_PERIODS
 from statewright.service.operations.starting import MAX_PRIORITY
@@ -58,11 +58,40 @@ class RunSettings(Body):
     context: JsonMap | None = None
 
 
+class StateEditBody(Body):
+    """A change of the state, as if a node had returned the values."""
+
+    values: JsonMap
+    overwrite: list[Name] = Field(default_factory=list[str], max_length=1000)
+    """The fields of `values` that replace the values in the state, instead of being passed to their reducers."""
+    as_node: Name | None = None
+
+
+class ForkBody(Body):
+    """A checkpoint from which a run goes on, on a thread of its own. Needs `threads:write`, and as other changes of
+    threads `approvals:decide` if runs of the thread have requested approvals."""
+
+    thread_id: ThreadName
+    checkpoint_id: Name
+    edit: StateEditBody | None = None
+    """A change of the state before the run goes on."""
+
+    def to_fork(self) -> Fork:
+        edit = self.edit
+        return Fork(
+            thread_id=self.thread_id,
+            checkpoint_id=self.checkpoint_id,
+            edit=StateEdit(values=edit.values, overwrite=edit.overwrite, as_node=edit.as_node) if edit else None,
+        )
+
+
 class StartRunBody(WorkflowBody):
     """A run to start: of a stored definition, or of a served graph."""
 
     input: Any = None
     """Stored unchanged. Null is the same as an empty object."""
+    fork: ForkBody | None = None
+    """The run goes on from a checkpoint of another thread, instead of beginning with an input."""
     thread_id: ThreadName | None = None
     """The thread to run on; a new one by default."""
     idempotency_key: IdempotencyKey | None = None
@@ -92,9 +121,11 @@ class StartRunBody(WorkflowBody):
 
     def to_request(self) -> StartRun:
         """Convert the body to a request to the service."""
-        values = {name: getattr(self, name) for name in StartRunBody.model_fields if name not in ("settings", "input")}
+        converted = ("settings", "input", "fork")
+        values = {name: getattr(self, name) for name in StartRunBody.model_fields if name not in converted}
         settings = self.settings.model_dump(by_alias=True, exclude_none=True)
-        return StartRun(**values, settings=settings, input={} if self.input is None else self.input)
+        fork = self.fork.to_fork() if self.fork is not None else None
+        return StartRun(**values, settings=settings, input={} if self.input is None else self.input, fork=fork)
 
 
 class FilterBody(Body):
@@ -198,6 +229,8 @@ async def start_run(
         idempotency_key=resolve_idempotency_key(idempotency_key, body.idempotency_key, "idempotencyKey"),
     )
     await caller.context.start_limits.check(caller.workspace_id, caller.now)
+    if request.fork is not None:
+        await caller.service.check_fork(caller.workspace_id, request, request.fork, caller.key)
     if live:
         request = replace(request, run_id=caller.service.starter.new_id())
         caller.service.context.hub.expect_listener(str(request.run_id))

@@ -58,6 +58,12 @@ async def check_thread_change(
         runs = [Condition("id", "in", [child.id for child in children])]
 
 
+def check_definition(key: ApiKey | None, body: Any) -> None:
+    """Raise Forbidden for a key without the scope if a definition, given its body, has steps that are approvals."""
+    if _has_approval_step(body):
+        check_decider(key)
+
+
 def _is_tool_approval(question: Any) -> bool:
     """Return True for a question that asks to approve a tool call of a model; see `agents/tools/calling.py`."""
     if not isinstance(question, Mapping):

@@ -11,6 +11,26 @@ from statewright.runs import Json, RunStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateEdit:
+    """A change of the state, as if a node had returned the values."""
+
+    values: Any
+    overwrite: Sequence[str] = ()
+    """The fields whose values replace those in the state, instead of being passed to their reducers."""
+    as_node: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """A checkpoint of a thread from which a run goes on, on a thread of its own."""
+
+    thread_id: str
+    checkpoint_id: str
+    edit: StateEdit | None = None
+    """A change of the state before the run goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartRun:
     """A request to start a run, with either `graph` or `definition_id`."""
 
@@ -19,6 +39,8 @@ class StartRun:
     definition_id: str | None = None
     """The id of a stored version of a workflow."""
     input: Json = None
+    fork: Fork | None = None
+    """The run goes on from a checkpoint instead of beginning with its input."""
     thread_id: str | None = None
     """The thread to advance; a new one by default."""
     idempotency_key: str | None = None

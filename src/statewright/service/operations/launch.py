@@ -11,16 +11,19 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from statewright.async_futures import aresolve
+from statewright.async_futures import adrive, aresolve
 from statewright.errors import DuplicateRecord, RecordConflict, RecordPresent, RequestConflict
-from statewright.runs import Change, Insert, Run
-from statewright.service.context.requests import StartRun
+from statewright.runs import ApiKey, Change, Insert, Run
+from statewright.service.access import check_scope
+from statewright.service.access.approval_permission import check_definition, check_thread_change
+from statewright.service.context.requests import Fork, StartRun
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.worker import RunWorker
 from statewright.service.following.follow import wait_for_settling, wait_until_settled
 from statewright.service.operations.control import ControlOperations
+from statewright.service.operations.forked_runs import write_forked_run
 from statewright.service.operations.starting import Started, Starter, ThreadSlot, claimed
 
 _MAX_TRIES: Final = 100
@@ -70,6 +73,8 @@ class LaunchOperations(ControlOperations):
             return Started(existing, created=False)
         # The request is validated completely before any other runs are cancelled in favor of the new run.
         run, (_, *labels) = await self.starter.prepare(workspace_id, request, self.context.now())
+        if request.fork is not None:
+            return await self._start_forked(workspace_id, replace(run, begun=True), labels, request)
         slot = await self.starter.find_slot(run, self.prepare_cancellation)
         if isinstance(slot, Run):
             return Started(slot, created=False)
@@ -94,6 +99,35 @@ class LaunchOperations(ControlOperations):
         finally:
             worker.settle(reservation, claimed_run)
         return started if started is not None else await self._write(workspace_id, request, slot, labels)
+
+    async def _start_forked(self, workspace_id: str, run: Run, labels: Sequence[Change], request: StartRun) -> Started:
+        """Start a run that goes on from a checkpoint. Its thread is new, so it need not wait for others."""
+        assert request.fork is not None
+        try:
+            await write_forked_run(self.context, run, [Insert(run), *labels], request.fork)
+        except DuplicateRecord:
+            existing = await self.starter.find_by_key(workspace_id, request.idempotency_key)
+            return Started(existing or run, created=False)
+        self.context.announce_due()
+        if run.deadline_at is not None:
+            self.context.wake_background()
+        return Started(run, created=True)
+
+    async def check_fork(self, workspace_id: str, request: StartRun, fork: Fork, key: ApiKey | None) -> None:
+        """Raise Forbidden if a key may not start a run from a checkpoint.
+
+        It reads a thread and may change its state, and the run may go on past an approval.
+        """
+        if key is None:
+            return
+        check_scope(key, "threads:write")
+
+        async def body_of(definition_id: str) -> Any:
+            return (await adrive(self.context.versions.find_by_id(workspace_id, definition_id))).body
+
+        await check_thread_change(key, self.context.ledger, workspace_id, fork.thread_id, body_of)
+        definition = await adrive(self.context.versions.find_requested(workspace_id, request))
+        check_definition(key, definition.body)
 
     async def _write(self, workspace_id: str, request: StartRun, slot: ThreadSlot, labels: Sequence[Change]) -> Started:
         run = slot.run

@@ -276,6 +276,8 @@ def size_of(value: Any) -> int:
 def check_start(request: StartRun, settings: ServiceSettings) -> None:
     """Raise InvalidRequest or PayloadTooLarge for a request that is invalid whatever its graph is."""
     validate_choice(request.on_busy, "onBusy", ON_BUSY)
+    if request.fork is not None and (request.thread_id is not None or request.input):
+        raise InvalidRequest("A run that goes on from a checkpoint has no input, and a new thread. Leave both out.")
     names = {
         "idempotencyKey": request.idempotency_key,
         "threadId": request.thread_id,

@@ -1,0 +1,131 @@
+"""Runs that go on from a checkpoint of another thread, with or without a change of its state.
+
+Such a run has a thread of its own, whose first checkpoint is a copy. So the runs of the other thread are left alone,
+whatever they are doing, and the two can be compared. The tasks that are due at the checkpoint are executed again: what
+some of them had returned meanwhile, or had been answered, is not copied, and neither is what subgraphs remember.
+
+The copy, the record of the run and those of its due steps are written in one transaction. A change of the state is
+applied to the copy in memory before that, so that a change that the graph refuses leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from statewright.async_futures import aresolve
+from statewright.checkpoint import BranchKey, Checkpoint, Commit, InMemorySaver, SavedCheckpoint
+from statewright.errors import InvalidRequest, NotFound, ServiceError, StorageError
+from statewright.ids import CheckpointId, new_checkpoint_id
+from statewright.runs import Change, Run, where
+from statewright.runtime import CompiledGraph
+from statewright.runtime.concurrency.thread_calls import call_in_thread
+from statewright.service.context.records import find_first
+from statewright.service.context.requests import Fork, StateEdit
+from statewright.service.context.service_context import ServiceContext
+from statewright.service.engine.changeset import ChangeSet
+from statewright.service.engine.step_records import StepRecords
+from statewright.service.operations.state_edit import prepare_edit, refusal_of
+
+FORKED_FROM: Final = "forked_from"
+"""The key in the metadata of the first checkpoint for the thread and the checkpoint of which it is a copy."""
+
+
+async def write_forked_run(
+    context: ServiceContext, run: Run, changes: Sequence[Change], fork: Fork
+) -> Sequence[Change]:
+    """Write a new run that goes on from a checkpoint. `changes` create its records. Return all changes.
+
+    Raises NotFound, InvalidRequest if nothing is due at the checkpoint or the graph refuses the edit, and the errors of
+    the ledger.
+    """
+    graph = await context.versions.load_graph(run)
+    origin = await _load_origin(context, run.workspace_id, fork)
+    commit = _copy_of(origin, fork, run)
+    if fork.edit is not None:
+        commit = await call_in_thread(_edit, graph, commit, fork.edit)
+    if commit.checkpoint.is_complete:
+        raise InvalidRequest(
+            f"At checkpoint {fork.checkpoint_id!r} of thread {fork.thread_id!r} no node is due, so a run cannot go on "
+            f"from there. Choose an earlier checkpoint, or change the state as a node that others follow."
+        )
+    all_changes = [*changes, *_step_changes(run, graph, commit.checkpoint, run.created_at)]
+    saver = context.saver_of(run.workspace_id)
+    await aresolve(saver.commit(commit, also=[context.ledger.job(all_changes)]))
+    return all_changes
+
+
+async def _load_origin(context: ServiceContext, workspace_id: str, fork: Fork) -> SavedCheckpoint:
+    on_thread = where(workspace_id=workspace_id, thread_id=fork.thread_id)
+    if await find_first(context.ledger, Run, on_thread) is None:
+        raise NotFound(f"Thread {fork.thread_id!r} does not exist.")
+    saver, checkpoint_id = context.saver_of(workspace_id), CheckpointId(fork.checkpoint_id)
+    saved = await aresolve(saver.load(fork.thread_id, checkpoint_id=checkpoint_id))
+    if saved is None:
+        raise NotFound(f"Thread {fork.thread_id!r} has no checkpoint {fork.checkpoint_id!r}.")
+    return saved
+
+
+def _copy_of(origin: SavedCheckpoint, fork: Fork, run: Run) -> Commit:
+    """Return the commit of the first checkpoint of the new thread. It belongs to the run, as an input would."""
+    before = origin.checkpoint
+    copy = Checkpoint(
+        new_checkpoint_id(), before.step, before.values, before.frontier, before.deferred, before.joins, before.reported
+    )
+    nodes: dict[str, Any] = {"nodes": origin.metadata["nodes"]} if "nodes" in origin.metadata else {}
+    forked_from = {"thread_id": fork.thread_id, "checkpoint_id": fork.checkpoint_id}
+    return _first_commit(run, copy, {**nodes, FORKED_FROM: forked_from}, origin.graph_version)
+
+
+def _first_commit(run: Run, checkpoint: Checkpoint, metadata: dict[str, Any], graph_version: str | None) -> Commit:
+    return Commit(
+        branch_key=BranchKey(run.thread_id),
+        expected=None,
+        parent_id=None,
+        checkpoint=checkpoint,
+        deltas=None,
+        source="fork",
+        run_id=run.id,
+        created_at=run.created_at,
+        metadata=metadata,
+        graph_version=graph_version,
+    )
+
+
+def _edit(graph: CompiledGraph, commit: Commit, edit: StateEdit) -> Commit:
+    """Return a commit of the state after a change."""
+    saver = InMemorySaver()
+    app = graph.with_services(checkpointer=saver)
+    update = prepare_edit(app, edit.values, edit.overwrite, edit.as_node)
+    saver.commit(commit)
+    thread_id = commit.branch_key.thread_id
+    try:
+        app.update_state({"configurable": {"thread_id": thread_id}}, update, edit.as_node)
+    except (StorageError, ServiceError):
+        raise
+    except Exception as error:  # of the graph, or raised by a reducer
+        raise refusal_of(error, edit.values, f"Graph {app.name!r}") from error
+    edited = saver.load(thread_id)
+    assert isinstance(edited, SavedCheckpoint)
+    metadata = {**commit.metadata, **edited.metadata}
+    return Commit(
+        branch_key=commit.branch_key,
+        expected=None,
+        parent_id=None,
+        checkpoint=edited.checkpoint,
+        deltas=None,
+        source="update",
+        run_id=commit.run_id,
+        created_at=commit.created_at,
+        metadata=metadata,
+        graph_version=edited.graph_version,
+    )
+
+
+def _step_changes(run: Run, graph: CompiledGraph, checkpoint: Checkpoint, now: datetime) -> Sequence[Change]:
+    """Return the changes that create a step for each task that is due."""
+    changeset = ChangeSet()
+    records = StepRecords(run, graph.graph, (), ())
+    records.start(changeset, checkpoint.frontier, checkpoint.step + 1, now, halts=True)
+    return changeset.changes
