@@ -115,6 +115,60 @@ def test_a_run_that_failed_goes_on_from_a_state_that_was_edited(tab: Any, server
     assert server.run(run_id)["output"]["paid"] is True
 
 
+def go_on(tab: Any, place: Any, origin: str) -> str:
+    """Start a run that goes on from here, which the page then shows, and return its id."""
+    place.get_by_role("button", name="Go on from here").click()
+    place.get_by_role("button", name="Start a run?").click()
+    return shown_run(tab, origin)
+
+
+def shown_run(tab: Any, origin: str) -> str:
+    """Return the id of the run that is shown, once it is another one than its origin, and has ended."""
+    tab.get_by_role("link", name="Compare with").wait_for()
+    expect(tab.locator(".title")).to_contain_text("Done")
+    run_id = tab.url.split("?")[0].rsplit("/", 1)[1]
+    assert run_id != origin
+    return run_id
+
+
+def test_a_run_goes_on_from_a_checkpoint_and_is_compared_with_its_origin(tab: Any, server: PageServer) -> None:
+    origin = server.start_and_wait("letter", {"subject": "again"})
+    before = server.call("GET", f"/threads/{origin}/history")
+    open_thread(tab, origin)
+    expect(tab.get_by_role("button", name="Go on from here")).to_have_count(0)  # at the end nothing is left to do
+    tab.get_by_role("treeitem").filter(has_text="check").first.click()
+    expect(chosen(tab).locator(".size")).to_contain_text(" B")
+    fork = go_on(tab, tab, origin)
+    assert server.run(fork)["output"] == server.run(origin)["output"]
+    assert server.call("GET", f"/threads/{origin}/history") == before
+    tab.get_by_role("link", name="Compare with").click()
+    parting = tab.get_by_role("status").filter(has_text="goes on from A")
+    expect(parting).to_contain_text("B goes on from A after superstep 2: the steps before are the same.")
+    expect(parting).to_contain_text("These two runs took the same way, and did the same on it.")
+    expect(tab.get_by_role("option")).to_have_count(5)
+
+
+def test_a_run_goes_on_from_a_step_and_with_a_state_that_was_edited(tab: Any, server: PageServer) -> None:
+    origin = server.start_and_wait("letter", {"subject": "first"})
+    step = next(each for each in server.run(origin)["stepRuns"] if each["stepName"] == "post")
+    tab.goto(f"/ui/runs/{origin}?step=post.{step['superstep']}")
+    fork = go_on(tab, tab.get_by_role("region", name="Inspector"), origin)
+    assert [each["stepName"] for each in server.run(fork)["stepRuns"]] == ["post"]
+
+    open_thread(tab, origin)
+    tab.get_by_role("treeitem").filter(has_text="check").first.click()
+    tab.get_by_role("button", name="Edit state").click()
+    editor = tab.get_by_label("State after superstep")
+    editor.fill(json.dumps(json.loads(editor.input_value()) | {"subject": "second"}))
+    tab.get_by_label("As if it was written by").fill("check")
+    tab.get_by_role("button", name="Start a new run from this checkpoint").click()
+    edited = shown_run(tab, origin)
+    assert server.run(edited)["output"]["subject"] == "second"
+    assert server.run(origin)["output"]["subject"] == "first"
+    tab.get_by_role("link", name="Compare with").click()
+    expect(tab.get_by_role("status").filter(has_text="goes on from A")).to_contain_text("They part at write")
+
+
 @pytest.mark.full
 def test_a_run_that_waits_goes_on_at_once_if_an_edit_does_what_it_waits_for(tab: Any, server: PageServer) -> None:
     run_id = server.start_and_wait("maintenance", {"service": "cache"})

@@ -65,6 +65,14 @@ export function formatCost(usd: number): string {
   return `$${usd.toFixed(2).replace(/\B(?=(\d{3})+(?!\d))/g, THIN)}`;
 }
 
+/** A size: `812 B`, `3.4 kB`, `12 MB`. */
+export function formatBytes(bytes: number): string {
+  const units = ["B", "kB", "MB", "GB"];
+  let [size, unit] = [bytes, 0];
+  while (size >= 999.5 && unit < units.length - 1) [size, unit] = [size / 1000, unit + 1];
+  return `${unit && size < 9.95 ? size.toFixed(1) : Math.round(size)} ${units[unit]}`;
+}
+
 export function secondsBetween(from: string, to: string | number): number {
   return ((typeof to === "number" ? to : Date.parse(to)) - Date.parse(from)) / 1000;
 }

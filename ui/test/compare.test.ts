@@ -90,7 +90,7 @@ describe("two runs side by side", () => {
 });
 
 describe("the states of a run", () => {
-  const point = (id: string, parent: string | null, step: number, runId: string | null, values: JsonMap): Checkpoint => ({ threadId: "t", checkpointId: id, parentCheckpointId: parent, branch: "main", values, next: [], metadata: { step, ...(runId ? { run_id: runId } : {}) }, createdAt: null, tasks: [] });
+  const point = (id: string, parent: string | null, step: number, runId: string | null, values: JsonMap): Checkpoint => ({ threadId: "t", checkpointId: id, parentCheckpointId: parent, branch: "main", values, sizeBytes: 2, next: [], metadata: { step, ...(runId ? { run_id: runId } : {}) }, createdAt: null, tasks: [] });
 
   test("are those around each superstep, back to where the run began", () => {
     const history = [point("d", "c", 4, "r2", { x: 4 }), point("c", "b", 3, "r2", { x: 3 }), point("b", "a", 2, "r1", { x: 2 }), point("a", null, 1, "r1", { x: 1 })];

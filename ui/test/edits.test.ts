@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { changedFields, toUpdate } from "../src/views/threads/edits";
+import { changedFields, toEdit } from "../src/views/threads/edits";
 
 test("only the fields that were edited are written, also those that are new", () => {
   expect(changedFields({ a: [1, 2], b: { x: 1 }, c: "t" }, { a: [1], b: { x: 1 }, c: "t", d: null })).toEqual({ a: [1], d: null });
@@ -7,7 +7,7 @@ test("only the fields that were edited are written, also those that are new", ()
 });
 
 test("an edited field is overwritten, unless it is to be passed to its reducer", () => {
-  expect(toUpdate({ a: [1], d: 2 }, [], "plan", "c1")).toEqual({ values: { a: [1], d: 2 }, overwrite: ["a", "d"], asNode: "plan", checkpointId: "c1" });
-  expect(toUpdate({ a: [1], d: 2 }, ["a"], "", null)).toEqual({ values: { a: [1], d: 2 }, overwrite: ["d"] });
-  expect(toUpdate({ a: [1] }, ["a"], "", null)).toEqual({ values: { a: [1] } });
+  expect(toEdit({ a: [1], d: 2 }, [], "plan")).toEqual({ values: { a: [1], d: 2 }, overwrite: ["a", "d"], asNode: "plan" });
+  expect(toEdit({ a: [1], d: 2 }, ["a"], "")).toEqual({ values: { a: [1], d: 2 }, overwrite: ["d"] });
+  expect(toEdit({ a: [1] }, ["a"], "")).toEqual({ values: { a: [1] } });
 });

@@ -125,7 +125,7 @@ describe("a run", () => {
 });
 
 describe("the history of a thread", () => {
-  const point = (id: string, parent: string | null, branch: string, second: number, values = {}): Checkpoint => ({ threadId: "t", checkpointId: id, parentCheckpointId: parent, branch, values, next: [], metadata: { step: second }, createdAt: new Date(second * 1000).toISOString(), tasks: [] });
+  const point = (id: string, parent: string | null, branch: string, second: number, values = {}): Checkpoint => ({ threadId: "t", checkpointId: id, parentCheckpointId: parent, branch, values, sizeBytes: 2, next: [], metadata: { step: second }, createdAt: new Date(second * 1000).toISOString(), tasks: [] });
   const history = [point("d", "b", "fork", 4, { x: 1 }), point("c", "b", "main", 3, { x: 2, y: 1 }), point("b", "a", "main", 2, { x: 1 }), point("a", null, "main", 1)];
 
   test("is a tree with a lane for each branch", () => {

@@ -132,6 +132,8 @@ class Thread(Resource):
     parent_checkpoint_id: str | None
     branch: str
     values: Any
+    size_bytes: int
+    """The size of `values` as JSON. A database may store less, because it stores what has changed."""
     next: tuple[str, ...]
     """The nodes that are due or waiting."""
     metadata: Mapping[str, Any]

@@ -80,11 +80,20 @@ const remove = (path: string): Promise<unknown> => send("DELETE", path);
 
 const at = (...parts: string[]): string => parts.map((part) => `/${encodeURIComponent(part)}`).join("");
 
+/** A change of the state, as if a node had returned the values. */
+export interface StateEdit {
+  values: JsonMap;
+  /** The fields whose value is replaced. Others are passed to their reducer, as what a node returns is. */
+  overwrite?: string[];
+  asNode?: string;
+}
+
 /** A run to start: of a graph in its newest version, or of the version with an id. */
 export interface StartRequest {
   graph?: string | undefined;
   definitionId?: string | undefined;
-  input: Json;
+  input?: Json;
+  fork?: { threadId: string; checkpointId: string; edit?: StateEdit } | undefined;
   metadata?: Record<string, Json> | undefined;
   threadId?: string | undefined;
   tags?: string[] | undefined;
@@ -132,7 +141,7 @@ export const api = {
     get<T.Checkpoint>(`${at("threads", id)}/state`, { checkpointId }, signal),
   history: (id: string, limit: number, signal?: AbortSignal) => get<T.Checkpoint[]>(`${at("threads", id)}/history`, { limit }, signal),
   fork: (id: string, checkpointId: string, branch?: string) => post<T.Checkpoint>(`${at("threads", id)}/fork`, { checkpointId, branch }),
-  updateState: (id: string, body: { values: Json; overwrite?: string[]; asNode?: string; checkpointId?: string }) =>
+  updateState: (id: string, body: StateEdit & { checkpointId?: string }) =>
     post<T.Checkpoint>(`${at("threads", id)}/state`, body),
 
   schedules: (signal?: AbortSignal) => getPage<T.Schedule>("/schedules", { pageSize: 100 }, signal),

@@ -317,6 +317,7 @@ export interface Checkpoint {
   parentCheckpointId: string | null;
   branch: string;
   values: JsonMap;
+  sizeBytes: number;
   next: string[];
   metadata: JsonMap & { nodes?: string[]; step?: number; run_id?: string; source?: string };
   createdAt: string | null;

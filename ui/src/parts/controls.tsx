@@ -30,7 +30,18 @@ export function Button({ children, icon, look = "", label, keys, onClick, isDisa
 }
 
 /** A button that asks once more in place: the first click turns it, the second within 3 s performs. */
-export function SureButton({ children, sure, look = "", keys, id, onSure, isDisabled = false }: { children: ComponentChildren; sure: string; look?: string; keys?: string; id?: string; onSure: () => void; isDisabled?: boolean }) {
+interface SureProps {
+  children: ComponentChildren;
+  sure: string;
+  look?: string;
+  keys?: string;
+  id?: string;
+  title?: string;
+  onSure: () => void;
+  isDisabled?: boolean;
+}
+
+export function SureButton({ children, sure, look = "", keys, id, title, onSure, isDisabled = false }: SureProps) {
   const [isAsking, setAsking] = useState(false);
   useEffect(() => {
     if (!isAsking) return undefined;
@@ -42,7 +53,7 @@ export function SureButton({ children, sure, look = "", keys, id, onSure, isDisa
     if (isAsking) onSure();
   };
   return (
-    <button type="button" id={id} class={`btn ${look}${isAsking ? " danger" : ""}`} onClick={click} disabled={isDisabled}>
+    <button type="button" id={id} title={title} class={`btn ${look}${isAsking ? " danger" : ""}`} onClick={click} disabled={isDisabled}>
       {isAsking ? sure : children}
       {keys && !isAsking && <kbd class="only-wide">{keys}</kbd>}
     </button>

@@ -94,14 +94,19 @@ def _first_commit(run: Run, checkpoint: Checkpoint, metadata: dict[str, Any], gr
 
 
 def _edit(graph: CompiledGraph, commit: Commit, edit: StateEdit) -> Commit:
-    """Return a commit of the state after a change."""
+    """Return a commit of the state after a change.
+
+    If the node of the change is due, the change completes its task, and other tasks stay due. Otherwise the change
+    stands for what the node has returned, and only what follows it is due.
+    """
     saver = InMemorySaver()
     app = graph.with_services(checkpointer=saver)
     update = prepare_edit(app, edit.values, edit.overwrite, edit.as_node)
+    replaces = all(task.node != edit.as_node for task in commit.checkpoint.frontier)
     saver.commit(commit)
     thread_id = commit.branch_key.thread_id
     try:
-        app.update_state({"configurable": {"thread_id": thread_id}}, update, edit.as_node)
+        app.update_state({"configurable": {"thread_id": thread_id}}, update, edit.as_node, cancel_pending=replaces)
     except (StorageError, ServiceError):
         raise
     except Exception as error:  # of the graph, or raised by a reducer

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, cast
 
+from pydantic_core import to_json
+
 from statewright.async_futures import adrive, aresolve
 from statewright.checkpoint import Checkpointer, SavedCheckpoint, read_outlines
 from statewright.clock import iso
@@ -276,12 +278,14 @@ def _describe(snapshot: StateSnapshot) -> dict[str, Any]:
     """Return a snapshot as JSON, with the fields of `statewright.api.definitions.Thread`."""
     ids: Mapping[str, Any] = snapshot.config.get("configurable", {})
     parent_ids: Mapping[str, Any] = (snapshot.parent_config or {}).get("configurable", {})
+    values = as_json(snapshot.values)
     return {
         "threadId": ids.get("thread_id"),
         "checkpointId": ids.get("checkpoint_id"),
         "parentCheckpointId": parent_ids.get("checkpoint_id"),
         "branch": ids.get("branch", "main"),
-        "values": as_json(snapshot.values),
+        "values": values,
+        "sizeBytes": len(to_json(values)),
         "next": list(snapshot.next),
         "metadata": as_json(snapshot.metadata),
         "createdAt": iso(snapshot.created_at) if snapshot.created_at is not None else None,

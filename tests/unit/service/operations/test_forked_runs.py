@@ -89,6 +89,12 @@ def test_an_edit_changes_the_state_before_the_run_goes_on(storage: tuple[Ledger,
         edit = StateEdit(values={"text": "b", "done": ["changed"]}, overwrite=["done"], as_node="one")
         forked = await completed(service, Fork(thread_id=origin.id, checkpoint_id=end, edit=edit))
         assert forked.output == {"text": "b", "done": ["changed", "two b", "three b"]}
+        after_one = await checkpoint_after(service, origin.id, "one")
+        outputs = {"one": ["one a", "two c", "three c"], "two": ["one a", "three c"]}  # `two` is due there
+        for node, done in outputs.items():
+            edit = StateEdit(values={"text": "c"}, as_node=node)
+            forked = await completed(service, Fork(thread_id=origin.id, checkpoint_id=after_one, edit=edit))
+            assert forked.output == {"text": "c", "done": done}
         assert (await service.run(WORKSPACE, origin.id)).output == {"text": "a", "done": ["one a", "two a", "three a"]}
 
     checked(storage, test)

@@ -11,7 +11,7 @@ import { now } from "../../state/clock";
 import { texts } from "../../texts";
 import { ageOf } from "../runs/sentence";
 import { alignRuns } from "./align";
-import { type Side, useSide } from "./side";
+import { forkBetween, type Side, trailAfter, useSide } from "./side";
 import { SideHead } from "./SideHead";
 import { StateCompare } from "./StateCompare";
 import { StepsCompare } from "./StepsCompare";
@@ -27,7 +27,8 @@ export function CompareView() {
   const picking = useSignal<"a" | "b" | null>(null);
   const [one, other] = [left.value.data, right.value.data];
   const view: View = query.get("view") === "state" || (one && !one.run) || (other && !other.run) ? "state" : "steps";
-  const rows = useMemo(() => (one && other ? alignRuns(one.trail, other.trail) : []), [one, other]);
+  const fork = one && other ? forkBetween(one, other) : null;
+  const rows = useMemo(() => (one && other ? alignRuns(trailAfter(one, fork), trailAfter(other, fork)) : []), [one, other]);
   const swap = (): void => choose({ a: b, b: a, ac: query.get("bc"), bc: query.get("ac"), step: null });
   const pick = (letter: "a" | "b") => (id: string): void => {
     picking.value = null;
@@ -74,7 +75,7 @@ export function CompareView() {
         view === "state" ? (
           <StateCompare a={one} b={other} />
         ) : (
-          <StepsCompare a={one} b={other} rows={rows} totals={<Totals a={one} b={other} />} />
+          <StepsCompare a={one} b={other} rows={rows} fork={fork} totals={<Totals a={one} b={other} />} />
         )
       ) : (
         left.value.error === null && right.value.error === null && <Bones />

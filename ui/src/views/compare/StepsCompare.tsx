@@ -12,12 +12,20 @@ import type { Visit } from "../run/model";
 import { windowAt } from "../runs/windowing";
 import { fieldsThatDiffer, findParting, outputOf, type Parting, type Row } from "./align";
 import { RowDiff } from "./RowDiff";
-import type { Side } from "./side";
+import type { Forking, Side } from "./side";
 
 const words = texts.compare;
 const ROW = 36;
 
-export function StepsCompare({ a, b, rows, totals }: { a: Side; b: Side; rows: Row[]; totals: ComponentChildren }) {
+interface StepsProps {
+  a: Side;
+  b: Side;
+  rows: Row[];
+  fork: Forking | null;
+  totals: ComponentChildren;
+}
+
+export function StepsCompare({ a, b, rows, fork, totals }: StepsProps) {
   const parting = findParting(rows);
   const asked = address.value.query.get("step");
   const here = rows.find((row) => row.key === asked) ?? parting?.first ?? rows[0];
@@ -36,6 +44,7 @@ export function StepsCompare({ a, b, rows, totals }: { a: Side; b: Side; rows: R
       <section class="pane scrolls" tabIndex={0} aria-label={words.differences}>
         <div class="part" role="status">
           <div class="grow">
+            {fork && <p>{fork.isSecond ? words.forked("B", "A", fork.superstep) : words.forked("A", "B", fork.superstep)}</p>}
             {partingWords(parting, rows, a, b).map((sentence) => (
               <p key={sentence}>{sentence}</p>
             ))}

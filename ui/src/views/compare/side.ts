@@ -70,3 +70,23 @@ export function checkpointAt(side: Side, id: string | null): Checkpoint | null {
   const history = side.history ?? [];
   return history.find((checkpoint) => checkpoint.checkpointId === id) ?? history.find((checkpoint) => checkpoint.metadata.run_id === side.run?.id) ?? history[0] ?? null;
 }
+
+/** One side goes on from a checkpoint of the other, after a superstep. */
+export interface Forking {
+  superstep: number;
+  /** True if it is the second that goes on from the first. */
+  isSecond: boolean;
+}
+
+export function forkBetween(a: Side, b: Side): Forking | null {
+  const isSecond = a.run !== null && b.run?.metadata.forkOf === a.run.id;
+  const isFirst = b.run !== null && a.run?.metadata.forkOf === b.run.id;
+  const visits = (isSecond ? b : a).trail.visits;
+  if (!(isSecond || isFirst) || !visits.length) return null;
+  return { superstep: Math.min(...visits.map((visit) => visit.superstep)) - 1, isSecond };
+}
+
+/** What a side did since the other has gone on from it, or it from the other. */
+export function trailAfter({ trail }: Side, fork: Forking | null): Trail {
+  return fork ? { ...trail, visits: trail.visits.filter((visit) => visit.superstep > fork.superstep) } : trail;
+}

@@ -169,6 +169,13 @@ function Facts({ store, scene, run }: { store: RunStore; scene: RunScene; run: R
           </a>
         </Fact>
       )}
+      {typeof run.metadata.forkOf === "string" && (
+        <Fact name={facts.fork}>
+          <a href={hrefOf(["runs", "compare"], { a: run.metadata.forkOf, b: run.id })} title={texts.compare.with(shortId(run.metadata.forkOf))}>
+            {texts.compare.compareWith} <span class="mono">{shortId(run.metadata.forkOf)}</span>
+          </a>
+        </Fact>
+      )}
       {run.parentId && (
         <Fact name={facts.parent}>
           <a class="mono" href={hrefOf(["runs", run.parentId])}>

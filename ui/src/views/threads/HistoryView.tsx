@@ -6,9 +6,9 @@ import { api } from "../../api/client";
 import type { Checkpoint, Json } from "../../api/types";
 import { DiffView } from "../../diff/DiffView";
 import { JsonEditor } from "../../form/JsonEditor";
-import { formatMoment, formatTime, shortId } from "../../format";
+import { formatBytes, formatMoment, formatTime, shortId } from "../../format";
 import { useKeys } from "../../keys";
-import { Bones, Button, Segments } from "../../parts/controls";
+import { Bones, Button, Segments, SureButton } from "../../parts/controls";
 import { useLoad } from "../../parts/load";
 import { Problem } from "../../parts/Problem";
 import { address, choose, hrefOf } from "../../router";
@@ -16,7 +16,8 @@ import { may } from "../../state/session";
 import { attempt } from "../../state/toast";
 import { texts } from "../../texts";
 import { ValueView } from "../run/inspector/ValueView";
-import { changedFields, toUpdate } from "./edits";
+import { changedFields, toEdit } from "./edits";
+import { goOn, mayGoOn } from "./go-on";
 import { findParting, nameOf, type Node, toTree, type Tree } from "./tree";
 
 const words = texts.threads;
@@ -85,6 +86,11 @@ export function HistoryView({ id }: { id: string }) {
           <span class="row acts">
             {mayWrite && <Button onClick={() => (isEditing.value = !isEditing.value)} keys="E">{words.edit}</Button>}
             {mayWrite && <Button onClick={fork} keys="F">{words.fork}</Button>}
+            {mayGoOn() && here.checkpoint.next.length > 0 && (
+              <SureButton title={words.goOnHelp} sure={words.goOnSure} onSure={() => void goOn(id, here.id, here.checkpoint.metadata.run_id)}>
+                {words.goOn}
+              </SureButton>
+            )}
             <a class="btn" href={compareHref(id, here.checkpoint)}>{texts.compare.withOther}</a>
             <a class="btn" href={hrefOf(["runs"], { thread: id })}>
               {words.runs}
@@ -178,6 +184,9 @@ function Row({ node, isHere, a, b }: { node: Node; isHere: boolean; a: string | 
         {counts.mod > 0 && <span class="c">~{counts.mod}</span>}
         {counts.del > 0 && <span class="m">−{counts.del}</span>}
       </span>
+      <span class="size" title={words.size}>
+        {formatBytes(checkpoint.sizeBytes)}
+      </span>
       <span class="at">{checkpoint.createdAt ? formatTime(checkpoint.createdAt) : ""}</span>
       {letter ? <span class="pin">{letter}</span> : <span />}
     </button>
@@ -195,6 +204,9 @@ function StateAt({ history, checkpoint }: { history: Checkpoint[]; checkpoint: C
             {shortId(checkpoint.metadata.run_id)}
           </a>
         )}
+        <span class="quiet nowrap" title={words.size}>
+          {formatBytes(checkpoint.sizeBytes)}
+        </span>
         {checkpoint.next.length > 0 && <span class="quiet cut">{`${words.due}: ${[...new Set(checkpoint.next)].join(", ")}`}</span>}
       </header>
       {parent ? <DiffView key={checkpoint.checkpointId} before={parent.values} after={checkpoint.values} order={[]} isSplit none={texts.run.inspector.noDiff} /> : <ValueView title="" value={checkpoint.values} none={texts.none} />}
@@ -236,7 +248,8 @@ function Editor({ id, checkpoint, onDone }: { id: string; checkpoint: Checkpoint
   const save = (): void => {
     if (problem.value !== null || !names.length) return;
     void attempt(async () => {
-      const made = await api.updateState(id, toUpdate(changed, merged.value, asNode.value, checkpoint.checkpointId));
+      const at = checkpoint.checkpointId ? { checkpointId: checkpoint.checkpointId } : {};
+      const made = await api.updateState(id, { ...toEdit(changed, merged.value, asNode.value), ...at });
       onDone(made.checkpointId);
     }, words.saved);
   };
@@ -286,6 +299,15 @@ function Editor({ id, checkpoint, onDone }: { id: string; checkpoint: Checkpoint
       <footer class="foot">
         <span class="grow quiet cut">{names.join(", ")}</span>
         <Button onClick={() => onDone(null)}>{texts.close}</Button>
+        {mayGoOn() && (
+          <Button
+            label={words.goOnHelp}
+            onClick={() => void goOn(id, checkpoint.checkpointId ?? "", checkpoint.metadata.run_id, toEdit(changed, merged.value, asNode.value))}
+            isDisabled={problem.value !== null || !names.length}
+          >
+            {words.goOnEdited}
+          </Button>
+        )}
         <Button look="main" keys="Ctrl Enter" onClick={save} isDisabled={problem.value !== null || !names.length}>
           {words.save}
         </Button>

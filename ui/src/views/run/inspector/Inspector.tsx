@@ -7,11 +7,12 @@ import { DiffView } from "../../../diff/DiffView";
 import { findMessages } from "../../../diff/messages";
 import { formatCost, formatDuration, formatTime } from "../../../format";
 import { useKeys } from "../../../keys";
-import { Button, Empty, type TabChoice, Tabs } from "../../../parts/controls";
+import { Button, Empty, SureButton, type TabChoice, Tabs } from "../../../parts/controls";
 import { Glyph } from "../../../parts/glyphs";
 import { later } from "../../../parts/later";
 import { address, choose } from "../../../router";
 import { texts } from "../../../texts";
+import { goOn, mayGoOn } from "../../threads/go-on";
 import { attemptCount, type Visit } from "../model";
 import type { RunScene } from "../scene";
 import type { RunStore } from "../store";
@@ -84,7 +85,10 @@ export function Inspector({ store, scene, visit, innerKey, onChoose, isWide, onW
           <Button look="bare small" icon="right" label={words.later} onClick={() => move(1)} isDisabled={at >= scene.visits.length - 1} />
           <Button look={`bare small only-wide${isWide ? " on" : ""}`} icon="widen" label={words.widen} onClick={onWiden} />
         </div>
-        <p class="quiet">{factsOf(scene, visit)}</p>
+        <div class="row">
+          <p class="quiet grow">{factsOf(scene, visit)}</p>
+          <GoOn store={store} visit={visit} />
+        </div>
       </div>
       <Tabs label={words.title} tabs={tabs} chosen={chosen} onChoose={(key) => choose({ tab: key, ...(innerKey && key !== "inside" ? { step: visit.key } : {}) })} />
       <div class="body" role="tabpanel">
@@ -98,6 +102,18 @@ export function Inspector({ store, scene, visit, innerKey, onChoose, isWide, onW
         <Content store={store} scene={scene} visit={visit} innerKey={innerKey} onChoose={onChoose} tab={chosen} isWide={isWide} />
       </div>
     </section>
+  );
+}
+
+/** Start a new run that does this step, and those after it, again. */
+function GoOn({ store, visit }: { store: RunStore; visit: Visit }) {
+  const run = store.run.value;
+  const checkpoint = statesOf(store, visit)?.beforeCheckpointId;
+  if (!run || !checkpoint || !mayGoOn()) return null;
+  return (
+    <SureButton look="small" title={texts.threads.goOnHelp} sure={texts.threads.goOnSure} onSure={() => void goOn(run.threadId, checkpoint, run.id)}>
+      {texts.threads.goOn}
+    </SureButton>
   );
 }
 
