@@ -21,6 +21,7 @@ from statewright.ids import CheckpointId, new_checkpoint_id
 from statewright.runs import Change, Run, where
 from statewright.runtime import CompiledGraph
 from statewright.runtime.concurrency.thread_calls import call_in_thread
+from statewright.runtime.lifecycle.subgraph_forks import copy_with_id
 from statewright.service.context.records import find_first
 from statewright.service.context.requests import Fork, StateEdit
 from statewright.service.context.service_context import ServiceContext
@@ -69,10 +70,7 @@ async def _load_origin(context: ServiceContext, workspace_id: str, fork: Fork) -
 
 def _copy_of(origin: SavedCheckpoint, fork: Fork, run: Run) -> Commit:
     """Return the commit of the first checkpoint of the new thread. It belongs to the run, as an input would."""
-    before = origin.checkpoint
-    copy = Checkpoint(
-        new_checkpoint_id(), before.step, before.values, before.frontier, before.deferred, before.joins, before.reported
-    )
+    copy = copy_with_id(origin.checkpoint, new_checkpoint_id(), origin.checkpoint.step)
     nodes: dict[str, Any] = {"nodes": origin.metadata["nodes"]} if "nodes" in origin.metadata else {}
     forked_from = {"thread_id": fork.thread_id, "checkpoint_id": fork.checkpoint_id}
     return _first_commit(run, copy, {**nodes, FORKED_FROM: forked_from}, origin.graph_version)
@@ -118,7 +116,8 @@ def _edit(graph: CompiledGraph, commit: Commit, edit: StateEdit) -> Commit:
         branch_key=commit.branch_key,
         expected=None,
         parent_id=None,
-        checkpoint=edited.checkpoint,
+        # With the number of its origin, so that the supersteps of both runs have the same numbers.
+        checkpoint=copy_with_id(edited.checkpoint, edited.checkpoint.id, commit.checkpoint.step),
         deltas=None,
         source="update",
         run_id=commit.run_id,

@@ -95,6 +95,8 @@ def test_an_edit_changes_the_state_before_the_run_goes_on(storage: tuple[Ledger,
             edit = StateEdit(values={"text": "c"}, as_node=node)
             forked = await completed(service, Fork(thread_id=origin.id, checkpoint_id=after_one, edit=edit))
             assert forked.output == {"text": "c", "done": done}
+            numbers = [(step.name, step.superstep) for step in await service.steps(WORKSPACE, forked.id)]
+            assert numbers == ([("two", 2), ("three", 3)] if node == "one" else [("three", 2)])
         assert (await service.run(WORKSPACE, origin.id)).output == {"text": "a", "done": ["one a", "two a", "three a"]}
 
     checked(storage, test)
