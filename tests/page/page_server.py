@@ -24,6 +24,7 @@ from statewright.service.webhooks import WebhookSettings
 from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 
 PROGRAM = "from tests.page.page_server import run_server; run_server()"
+ADMIN_TOKEN = "the token of the tests"
 IDLE = ("completed", "failed", "cancelled", "waiting", "paused")
 """The statuses of a run that does nothing by itself."""
 
@@ -43,7 +44,8 @@ def run_server() -> None:
             webhooks=hooks,
         )
         asyncio.run(add_key(ledger, path, service.clock.now()))
-        serve(create_app(service, settings=ServerSettings(auth="keys", port=port, drain_timeout=5)))
+        settings = ServerSettings(auth="keys", port=port, drain_timeout=5, admin_token=ADMIN_TOKEN)
+        serve(create_app(service, settings=settings))
 
 
 async def add_key(ledger: Ledger, path: Path, now: Any) -> None:
@@ -142,6 +144,15 @@ class PageServer:
         created = self.call("POST", "/api-keys", {"name": "of a test", "scopes": list(scopes)})
         self.keys.append(created["key"])
         return created["id"], created["key"]
+
+    def add_workspace(self, slug: str) -> str:
+        """Create a workspace, and return its first key."""
+        headers = {"x-admin-token": ADMIN_TOKEN}
+        response = self.server.client.post("/api/v1/workspaces", json={"slug": slug}, headers=headers)
+        assert response.status_code == 201, response.text
+        key = response.json()["data"]["apiKey"]["key"]
+        self.keys.append(key)
+        return key
 
     def cookie_of(self, key: str) -> dict[str, str]:
         """Sign in with a key, once, and return the cookie of the session."""

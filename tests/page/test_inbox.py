@@ -105,6 +105,22 @@ def test_an_approval_is_edited_and_sent_and_says_afterwards_who_decided(tab: Any
     expect(decided.get_by_role("link")).to_have_attribute("href", f"/ui/runs/{run_id}?step=agree")
 
 
+def test_an_answer_is_shown_afterwards_with_who_gave_it_and_when(tab: Any, server: PageServer) -> None:
+    run_id = server.start_and_wait("maintenance", {"service": "billing"})
+    server.answer(run_id, "ask_window", {"starts": "2026-12-01T20:00:00Z", "minutes": 55})
+    server.wait_for(run_id, "completed")
+    tab.goto("/ui/inbox?decided=1")
+    tab.locator("a.ask").filter(has_text='"minutes": 55').first.click()
+    shown = tab.locator(".decide")
+    expect(shown).to_contain_text("answered, with key key_")
+    expect(shown).to_contain_text("ask_window asks")
+    expect(shown).to_contain_text("55")
+    expect(shown.get_by_role("link")).to_have_attribute("href", f"/ui/runs/{run_id}?step=ask_window")
+    steps = server.call("GET", f"/workflow-runs/{run_id}/trace")["steps"]
+    (wait,) = next(step["waits"] for step in steps if step["stepName"] == "ask_window")
+    assert (wait["answer"]["minutes"], wait["endedBy"]) == (55, "signal")
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("key", "verdict"), [("Control+Enter", "approved"), ("d", "rejected")])
 def test_an_approval_is_decided_with_the_keyboard_alone(tab: Any, server: PageServer, key: str, verdict: str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.page.browser import expect
+from tests.page.browser import Browser, expect, open_tab
 from tests.page.page_server import PageServer
 from tests.page.seeds import Seeds
+from tests.work import wait_until
 
 
 def test_a_schedule_is_listed_with_its_times_and_paused(tab: Any, server: PageServer) -> None:
@@ -46,6 +48,41 @@ def test_workers_and_queues_are_listed_with_their_load(tab: Any, server: PageSer
     expect(queue).to_contain_text("2, 30 a minute")
     tab.get_by_role("link", name="default").click()
     tab.wait_for_url(lambda url: url.endswith("/ui/runs?queue=default"))
+
+
+@pytest.mark.full
+def test_a_worker_that_is_drained_takes_no_more_runs_and_another_one_does(browser: Browser, tmp_path: Path) -> None:
+    server = PageServer(tmp_path / "runs.db")
+    with open_tab(browser, server, server.key) as tab:
+        tab.goto("/ui/workers")
+        (worker,) = server.call("GET", "/workers")
+        row = tab.get_by_role("row").filter(has_text=worker["id"])
+        row.get_by_role("button", name="Drain").click()
+        row.get_by_role("button", name="Really drain?").click()
+        tab.get_by_text("The worker takes no more runs.").wait_for()
+        expect(row.get_by_role("button", name="Drain")).to_have_count(0)
+        expect(row).to_contain_text("drains")
+        wait_for_heartbeats(server, 2)  # with the first, or the second, the worker learns of it
+        run_id = server.start("estate")
+        tab.goto(f"/ui/runs/{run_id}")
+        expect(tab.locator(".title")).to_contain_text("Queued")
+        server.stop()
+        server.start_process()
+        expect(tab.locator(".title")).to_contain_text("Done")
+        tab.goto("/ui/workers")
+        expect(tab.get_by_role("row").filter(has=tab.get_by_role("button", name="Drain"))).to_have_count(1)
+    server.stop()
+
+
+def wait_for_heartbeats(server: PageServer, count: int) -> None:
+    """Wait until the only worker has renewed its lease so many times."""
+
+    def end_of_lease() -> str:
+        return server.call("GET", "/workers")[0]["until"]
+
+    for _ in range(count):
+        before = end_of_lease()
+        wait_until(lambda before=before: end_of_lease() != before)
 
 
 def test_costs_are_summed_up_by_day_model_and_graph(tab: Any, server: PageServer, seeds: Seeds) -> None:

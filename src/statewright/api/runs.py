@@ -242,6 +242,22 @@ class Approval(Resource):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PastAnswer(Resource):
+    """An answer to a question of a run."""
+
+    id: str
+    """The id of the question, as it was listed by `GET /interrupts`."""
+    cursor: str
+    """`before` of the page that begins after it."""
+    workflow_run_id: str
+    graph: str
+    answer: Any
+    by_key: str | None
+    """The id of the API key that was used; null if the server requires no keys."""
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedEvent(Resource):
     """An event that was received, with its effects."""
 

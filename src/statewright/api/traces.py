@@ -36,6 +36,8 @@ class PastWait(Resource):
     """`end` if the run has ended without an answer; null while the wait is open."""
     by_key: str | None
     """The id of the API key with which it was answered; null if the server requires no keys."""
+    answer: Any
+    """What a question was answered; null for a timer or an event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

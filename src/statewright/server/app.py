@@ -76,7 +76,7 @@ def serve_metrics(metrics: Metrics | None, settings: ServerSettings) -> Generato
 
 _ROUTERS = (
     *(runs.router, run_details.router),
-    *(interrupts.waits_router, interrupts.approvals_router, interrupts.events_router),
+    *(interrupts.waits_router, interrupts.answers_router, interrupts.approvals_router, interrupts.events_router),
     *(definitions.definitions_router, definitions.graphs_router, definitions.reload_router, access.costs_router),
     *(threads.list_router, threads.router),
     *(schedules.schedules_router, schedules.triggers_router, webhooks.router),

@@ -125,6 +125,7 @@ WAIT: Final = Representation(
     response_schema="schema",
 )
 APPROVAL: Final = Representation(runs.Approval, "ApprovalShown", workflow_run_id="run_id", step_run_id="step_id")
+PAST_ANSWER: Final = Representation(runs.PastAnswer, "PastAnswerShown", workflow_run_id="run_id")
 RECEIVED_EVENT: Final = Representation(runs.ReceivedEvent, "ReceivedEventShown")
 DEFINITION: Final = Representation(definitions.Definition, "DefinitionShown")
 DEFINITION_WITH_BODY: Final = Representation(definitions.DefinitionWithBody, "DefinitionWithBody", definition="body")

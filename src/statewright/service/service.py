@@ -31,6 +31,7 @@ from statewright.service.context.service_context import LogSource, Meter, Servic
 from statewright.service.engine.attempt import RunAttempt
 from statewright.service.engine.worker import RunWorker
 from statewright.service.following.hub import Hub
+from statewright.service.operations.answers import AnswerOperations
 from statewright.service.operations.events import EventOperations
 from statewright.service.operations.reads import ReadOperations
 from statewright.service.operations.signals import SignalOperations
@@ -43,7 +44,13 @@ from statewright.store import Store
 
 
 class Service(
-    ReadOperations, TraceOperations, StepStateOperations, EventOperations, SignalOperations, DefinitionOperations
+    ReadOperations,
+    TraceOperations,
+    StepStateOperations,
+    AnswerOperations,
+    EventOperations,
+    SignalOperations,
+    DefinitionOperations,
 ):
     """Advances durable runs, and provides the operations on them.
 

@@ -125,6 +125,7 @@ export const api = {
   signal: (id: string, signalType: string, payload: Json) => post<T.Run>(`${at("workflow-runs", id)}/resume`, { signalType, payload }),
 
   waits: (query: Query = {}, signal?: AbortSignal) => getPage<T.Wait>("/interrupts", query, signal),
+  answers: (limit: number, signal?: AbortSignal) => get<T.PastAnswer[]>("/answers", { limit }, signal),
   approvals: (query: Query = {}, signal?: AbortSignal) => getPage<T.Approval>("/approval-requests", query, signal),
   decide: (id: string, body: { decision: string; editedContent?: Json; decidedBy?: string }) =>
     post<T.Approval>(`${at("approval-requests", id)}/decide`, body),

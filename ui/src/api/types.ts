@@ -124,6 +124,17 @@ export interface Approval {
   createdAt: string;
 }
 
+/** An answer to a question that is closed now; approvals are apart. */
+export interface PastAnswer {
+  id: string;
+  cursor: string;
+  workflowRunId: string;
+  graph: string;
+  answer: Json;
+  byKey: string | null;
+  createdAt: string;
+}
+
 export interface ModelCall {
   id: string;
   workflowRunId: string;
@@ -286,8 +297,20 @@ export interface InnerStep {
   calls: TracedCall[];
 }
 
+/** A wait of a step, open or ended. */
+export interface PastWait {
+  id: string;
+  kind: "question" | "timer" | "event";
+  signalType: string | null;
+  startedAt: string;
+  endedAt: string | null;
+  endedBy: "signal" | "timer" | "end" | null;
+  byKey: string | null;
+  answer: Json;
+}
+
 export interface Trace {
-  steps: { id: string; innerSteps: InnerStep[]; innerCount: number }[];
+  steps: { id: string; stepName: string; waits: PastWait[]; innerSteps: InnerStep[]; innerCount: number }[];
   queued: { startedAt: string; endedAt: string | null }[];
   totalSteps: number;
   lastEvent: number;

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
-from statewright.api.runs import Approval, ReceivedEvent, Wait
+from statewright.api.runs import Approval, PastAnswer, ReceivedEvent, Wait
 from statewright.client.call import Call, api_path, get, post
 from statewright.client.send import Page, get_page
 from statewright.client.sync_async import F, IteratingMethod, Namespace, request
@@ -26,6 +26,14 @@ class Interrupts(Namespace[F]):
     def iterate(self, *, run_id: str | None = None) -> AsyncGenerator[Wait]:
         """Iterate over the open waits of all runs, or of one run."""
         return self._iter_all(api_path("interrupts"), Wait.from_json, runId=run_id)
+
+    @request
+    def answers(self, *, before: str | None = None, limit: int = 100) -> Call[Sequence[PastAnswer]]:
+        """Return the newest answers to questions, without decided approvals.
+
+        `before` is the `cursor` of the last answer of the page before.
+        """
+        return get(api_path("answers"), PastAnswer.read_all, without_none({"before": before, "limit": limit}))
 
 
 class Approvals(Namespace[F]):

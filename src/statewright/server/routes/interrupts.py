@@ -10,9 +10,11 @@ from pydantic import Field, model_validator
 from statewright.server.http.body import Body, IdempotencyKey, JsonMap, Name
 from statewright.server.http.parameters import IdempotencyKeyHeader, PageQuery, resolve_idempotency_key
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
-from statewright.server.resources import APPROVAL, RECEIVED_EVENT, WAIT
+from statewright.server.resources import APPROVAL, PAST_ANSWER, RECEIVED_EVENT, WAIT
+from statewright.service.operations.answers import MAX_ANSWERS
 
 waits_router = APIRouter(prefix="/api/v1/interrupts", route_class=StrictRoute, tags=["interrupts"])
+answers_router = APIRouter(prefix="/api/v1/answers", route_class=StrictRoute, tags=["answers"])
 approvals_router = APIRouter(prefix="/api/v1/approval-requests", route_class=StrictRoute, tags=["approval-requests"])
 events_router = APIRouter(prefix="/api/v1/events", route_class=StrictRoute, tags=["events"])
 RunIdQuery = Annotated[str | None, Query(alias="runId", max_length=200, description="Only items of this run.")]
@@ -50,6 +52,16 @@ async def list_waits(caller: CurrentCaller, paging: PageQuery, run_id: RunIdQuer
     """Answer questions by their ids with `POST /workflow-runs/{id}/resume`; timers take no answer."""
     waits = await caller.service.waits(caller.workspace_id, run_id=run_id, page=paging.page, page_size=paging.size)
     return paging.to_response(WAIT, waits.items, waits.total)
+
+
+@answers_router.get("", **describe("List answers to questions.", PAST_ANSWER, is_list=True, scope="runs:read"))
+async def list_answers(
+    caller: CurrentCaller,
+    before: Annotated[str | None, Query(max_length=200, description="The cursor of the last answer before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_ANSWERS, description="The maximum number of answers.")] = 100,
+) -> Response:
+    """Newest first, of all runs of the workspace. Decided approvals are listed by `GET /approval-requests`."""
+    return PAST_ANSWER.to_list_response(await caller.service.answers(caller.workspace_id, before=before, limit=limit))
 
 
 @approvals_router.get("", **describe("List approvals, newest first.", APPROVAL, scope="runs:read", is_paged=True))

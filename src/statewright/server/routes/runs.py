@@ -67,7 +67,7 @@ class StateEditBody(Body):
     as_node: Name | None = None
 
 
-class ForkBody(Body):
+class RunForkBody(Body):
     """A checkpoint from which a run goes on, on a thread of its own. Needs `threads:write`, and as other changes of
     threads `approvals:decide` if runs of the thread have requested approvals."""
 
@@ -90,7 +90,7 @@ class StartRunBody(WorkflowBody):
 
     input: Any = None
     """Stored unchanged. Null is the same as an empty object."""
-    fork: ForkBody | None = None
+    fork: RunForkBody | None = None
     """The run goes on from a checkpoint of another thread, instead of beginning with an input."""
     thread_id: ThreadName | None = None
     """The thread to run on; a new one by default."""

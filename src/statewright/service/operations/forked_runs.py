@@ -11,7 +11,7 @@ applied to the copy in memory before that, so that a change that the graph refus
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import replace
 from typing import Any, Final
 
 from statewright.async_futures import aresolve
@@ -33,10 +33,8 @@ FORKED_FROM: Final = "forked_from"
 """The key in the metadata of the first checkpoint for the thread and the checkpoint of which it is a copy."""
 
 
-async def write_forked_run(
-    context: ServiceContext, run: Run, changes: Sequence[Change], fork: Fork
-) -> Sequence[Change]:
-    """Write a new run that goes on from a checkpoint. `changes` create its records. Return all changes.
+async def write_forked_run(context: ServiceContext, run: Run, changes: Sequence[Change], fork: Fork) -> None:
+    """Write a new run that goes on from a checkpoint. `changes` create its records.
 
     Raises NotFound, InvalidRequest if nothing is due at the checkpoint or the graph refuses the edit, and the errors of
     the ledger.
@@ -51,10 +49,8 @@ async def write_forked_run(
             f"At checkpoint {fork.checkpoint_id!r} of thread {fork.thread_id!r} no node is due, so a run cannot go on "
             f"from there. Choose an earlier checkpoint, or change the state as a node that others follow."
         )
-    all_changes = [*changes, *_step_changes(run, graph, commit.checkpoint, run.created_at)]
-    saver = context.saver_of(run.workspace_id)
-    await aresolve(saver.commit(commit, also=[context.ledger.job(all_changes)]))
-    return all_changes
+    job = context.ledger.job([*changes, *_step_changes(run, graph, commit.checkpoint)])
+    await aresolve(context.saver_of(run.workspace_id).commit(commit, also=[job]))
 
 
 async def _load_origin(context: ServiceContext, workspace_id: str, fork: Fork) -> SavedCheckpoint:
@@ -73,21 +69,17 @@ def _copy_of(origin: SavedCheckpoint, fork: Fork, run: Run) -> Commit:
     copy = copy_with_id(origin.checkpoint, new_checkpoint_id(), origin.checkpoint.step)
     nodes: dict[str, Any] = {"nodes": origin.metadata["nodes"]} if "nodes" in origin.metadata else {}
     forked_from = {"thread_id": fork.thread_id, "checkpoint_id": fork.checkpoint_id}
-    return _first_commit(run, copy, {**nodes, FORKED_FROM: forked_from}, origin.graph_version)
-
-
-def _first_commit(run: Run, checkpoint: Checkpoint, metadata: dict[str, Any], graph_version: str | None) -> Commit:
     return Commit(
         branch_key=BranchKey(run.thread_id),
         expected=None,
         parent_id=None,
-        checkpoint=checkpoint,
+        checkpoint=copy,
         deltas=None,
         source="fork",
         run_id=run.id,
         created_at=run.created_at,
-        metadata=metadata,
-        graph_version=graph_version,
+        metadata={**nodes, FORKED_FROM: forked_from},
+        graph_version=origin.graph_version,
     )
 
 
@@ -111,25 +103,19 @@ def _edit(graph: CompiledGraph, commit: Commit, edit: StateEdit) -> Commit:
         raise refusal_of(error, edit.values, f"Graph {app.name!r}") from error
     edited = saver.load(thread_id)
     assert isinstance(edited, SavedCheckpoint)
-    metadata = {**commit.metadata, **edited.metadata}
-    return Commit(
-        branch_key=commit.branch_key,
-        expected=None,
-        parent_id=None,
+    return replace(
+        commit,
         # With the number of its origin, so that the supersteps of both runs have the same numbers.
         checkpoint=copy_with_id(edited.checkpoint, edited.checkpoint.id, commit.checkpoint.step),
-        deltas=None,
         source="update",
-        run_id=commit.run_id,
-        created_at=commit.created_at,
-        metadata=metadata,
+        metadata={**commit.metadata, **edited.metadata},
         graph_version=edited.graph_version,
     )
 
 
-def _step_changes(run: Run, graph: CompiledGraph, checkpoint: Checkpoint, now: datetime) -> Sequence[Change]:
+def _step_changes(run: Run, graph: CompiledGraph, checkpoint: Checkpoint) -> Sequence[Change]:
     """Return the changes that create a step for each task that is due."""
     changeset = ChangeSet()
     records = StepRecords(run, graph.graph, (), ())
-    records.start(changeset, checkpoint.frontier, checkpoint.step + 1, now, halts=True)
+    records.start(changeset, checkpoint.frontier, checkpoint.step + 1, run.created_at, halts=True)
     return changeset.changes

@@ -24,6 +24,7 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidRequest
 from statewright.runs import Condition, ModelCall, Order, Run, RunEvent, StepRun, StepStatus, any_of, where
 from statewright.service.context.service_context import Operations
+from statewright.service.operations.answers import read_answers
 from statewright.service.operations.inner_steps import InnerSteps
 from statewright.service.operations.running_tasks import show_running_tasks
 from statewright.service.operations.trace_model import TracedStep
@@ -130,6 +131,12 @@ class TraceOperations(Operations):
         is_whole = start is None and not page.has_next
         shown_steps = show_running_tasks(self.context, run, page.steps, is_whole=is_whole)
         steps = trace_steps(run, shown_steps, read.events, calls, inner)
+        answered = [
+            wait for step in steps for wait in step.waits if wait.kind == "question" and wait.ended_by == "signal"
+        ]
+        answers = await read_answers(ledger, run.id) if answered else {}
+        for wait in answered:
+            wait.answer = answers.get(wait.id)
         return Trace(
             run=run,
             steps=steps,

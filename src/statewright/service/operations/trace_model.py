@@ -35,6 +35,8 @@ class PastWait:
     """`signal`, `timer` or `end`, if the run has ended; None while the wait is open."""
     by_key: str | None = None
     """The id of the API key with which it was answered."""
+    answer: Json = None
+    """What a question was answered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,11 @@ START: dict[str, Any] = {
     "durability": "async",
     "context": {"user_id": 1},
 }
+FORK: Any = {
+    "thread_id": "t",
+    "checkpoint_id": "c",
+    "edit": {"values": {"a_b": 1}, "overwrite": ["a_b"], "as_node": "n"},
+}
 STEPS = {"name": "n", "version": "1", "steps": [{"type": "task", "name": "t", "handler": "h"}]}
 SCHEDULE: dict[str, Any] = {
     "timezone": "UTC",
@@ -65,6 +70,7 @@ RUNS: Calls = [
     lambda c: c.runs.start("g", {"a_b": 1}, wait=3, **START),
     lambda c: c.runs.start(definition_id="d"),
     lambda c: c.runs.start("g", live=True),
+    lambda c: c.runs.start("g", fork=FORK),
     lambda c: c.runs.start_and_wait("g", seconds=1),
     lambda c: c.runs.wait("r", seconds=5),
     lambda c: c.runs.get("r"),
@@ -96,6 +102,7 @@ RUNS: Calls = [
 INTERRUPTS: Calls = [
     lambda c: c.interrupts.list(run_id="r", page=1, page_size=5),
     lambda c: list(c.interrupts.iterate()),
+    lambda c: c.interrupts.answers(before="b", limit=5),
     lambda c: c.approvals.list(pending=True, run_id="r", page=1, page_size=5),
     lambda c: list(c.approvals.iterate(pending=False)),
     lambda c: c.approvals.get("a"),
@@ -259,6 +266,7 @@ RECORDS = {
     client_package.ThreadInList: "ThreadInList",
     client_package.Wait: "WaitShown",
     client_package.Approval: "ApprovalShown",
+    client_package.PastAnswer: "PastAnswerShown",
     client_package.ReceivedEvent: "ReceivedEventShown",
     client_package.Webhook: "WebhookShown",
     client_package.WebhookWithSecret: "WebhookWithSecret",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
-from tests.unit.server.serving import PAYMENT, REVIEW, Api, serving
+from tests.unit.server.serving import PAYMENT, REVIEW, Api, catalog, serving, two_workspaces
+
+from statewright import START, StateGraph, interrupt
+from statewright.service import Service
 
 
 async def wait_until_ended(api: Api, run_id: str) -> dict[str, Any]:
@@ -83,5 +86,43 @@ def test_an_event_wakes_waiting_runs_and_starts_the_runs_of_triggers():
             assert (await api.get(f"/workflow-runs/{event['started'][0]}"))["source"] == f"event:{event['id']}"
             for wrong in ({}, {"name": ""}, {"name": "x", "payload": []}, {"name": "x", "payload": {"__a": 1}}):
                 await api.post("/events", wrong, 400)
+
+    asyncio.run(run())
+
+
+class Asked(TypedDict, total=False):
+    said: Any
+
+
+def test_answers_are_listed_by_page_with_who_gave_them_and_approvals_are_apart():
+    async def run() -> None:
+        def ask(state: Asked) -> Asked:
+            return {"said": interrupt("Which?")}
+
+        served = catalog()
+        served.serve("asking", StateGraph(Asked).add_node("ask", ask).add_edge(START, "ask"))
+        async with two_workspaces(service=Service(served)) as (one, two):
+            for number in range(3):
+                started = await one.post("/workflow-runs?wait=10", {"graph": "asking"}, 201)
+                (wait,) = await one.get(f"/interrupts?runId={started['id']}")
+                await one.post(f"/workflow-runs/{started['id']}/resume", {"answers": {wait["id"]: {"number": number}}})
+                await wait_until_ended(one, started["id"])
+            reviewed = await one.start(REVIEW)
+            (approval,) = await one.get("/approval-requests?pending=true")
+            await one.post(f"/approval-requests/{approval['id']}/decide", {"decision": "approved"})
+            await wait_until_ended(one, reviewed["id"])
+
+            answers = await one.get("/answers")
+            assert [answer["answer"] for answer in answers] == [{"number": 2}, {"number": 1}, {"number": 0}]
+            (key,) = await one.get("/api-keys")
+            newest = answers[0]
+            assert (newest["id"], newest["workflowRunId"]) == (wait["id"], started["id"])
+            assert (newest["graph"], newest["byKey"]) == ("asking", key["id"])
+            page = await one.get("/answers?limit=1")
+            assert page == answers[:1]
+            assert await one.get(f"/answers?limit=5&before={page[0]['cursor']}") == answers[1:]
+            steps = (await one.get(f"/workflow-runs/{started['id']}/trace"))["steps"]
+            assert [each["answer"] for step in steps for each in step["waits"]] == [{"number": 2}]
+            assert await two.get("/answers") == []
 
     asyncio.run(run())

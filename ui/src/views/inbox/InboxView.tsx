@@ -2,9 +2,8 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { api } from "../../api/client";
-import type { Approval, Wait } from "../../api/types";
-import { formatAge, formatAgo, formatDuration, secondsBetween } from "../../format";
+import type { Approval, PastAnswer, Wait } from "../../api/types";
+import { formatAge, formatAgo, formatDuration, formatValue, secondsBetween } from "../../format";
 import { useKeys } from "../../keys";
 import { Bones, Empty, Segments } from "../../parts/controls";
 import { Glyph } from "../../parts/glyphs";
@@ -13,7 +12,9 @@ import { address, choose, hrefOf, open } from "../../router";
 import { now } from "../../state/clock";
 import { answerable, waits } from "../../state/waits";
 import { texts } from "../../texts";
+import { Answered } from "./Answered";
 import { Decided } from "./Decided";
+import { loadDone } from "./done";
 import { type Kind, kindOf, titleOf } from "./questions";
 import { QuestionView } from "./QuestionView";
 
@@ -22,11 +23,12 @@ const words = texts.inbox;
 export function InboxView() {
   const isDecided = address.value.query.has("decided");
   const kind = (address.value.query.get("kind") ?? "") as Kind | "";
-  const [decided] = useLoad((signal) => (isDecided ? api.approvals({ pending: false, pageSize: 100 }, signal) : Promise.resolve(null)), [isDecided], isDecided ? 10 : 0);
+  const [decided] = useLoad((signal) => (isDecided ? loadDone(signal) : Promise.resolve(null)), [isDecided], isDecided ? 10 : 0);
   const all = answerable.value;
   const shown = [...all].filter((wait) => !kind || groupOf(wait) === kind).sort((a, b) => a.createdAt.localeCompare(b.createdAt));
   const id = address.value.path[1];
-  const approval = isDecided ? (decided.value.data?.items.find((each) => each.id === id) ?? decided.value.data?.items[0]) : undefined;
+  const done = isDecided ? (decided.value.data ?? []) : [];
+  const chosenDone = done.find((each) => each.id === id) ?? done[0];
   const isNarrow = useSignal(false);
   useEffect(() => {
     const query = matchMedia("(max-width: 719px)");
@@ -37,9 +39,9 @@ export function InboxView() {
   }, []);
   const current = shown.find((wait) => wait.id === id) ?? (id || isNarrow.value ? undefined : shown[0]);
   const move = (by: number) => (): void => {
-    const ids = isDecided ? (decided.value.data?.items ?? []).map((each) => each.id) : shown.map((wait) => wait.id);
+    const ids = isDecided ? done.map((each) => each.id) : shown.map((wait) => wait.id);
     const chosen = address.peek().path[1]; // keys may come faster than this is rendered
-    const at = ids.indexOf(chosen ?? (isDecided ? approval?.id : current?.id) ?? "");
+    const at = ids.indexOf(chosen ?? (isDecided ? chosenDone?.id : current?.id) ?? "");
     const next = ids[Math.min(ids.length - 1, Math.max(0, at + by))];
     if (!next) return;
     show(next, isDecided);
@@ -77,7 +79,7 @@ export function InboxView() {
         )}
         <div class="asks">
           {!isDecided && shown.map((wait) => <Ask key={wait.id} wait={wait} isCurrent={wait.id === current?.id} />)}
-          {isDecided && decided.value.data?.items.map((each) => <Done key={each.id} approval={each} isCurrent={each.id === approval?.id} />)}
+          {done.map((each) => (each.approval ? <DecidedRow key={each.id} approval={each.approval} isCurrent={each === chosenDone} /> : <AnsweredRow key={each.id} answer={each.answer} isCurrent={each === chosenDone} />))}
           {!isDecided && waits.value !== null && !shown.length && <p class="block quiet">{words.empty}</p>}
           {!isDecided && shown.length > 0 && (
             <dl class="keyhints only-wide" aria-label={words.keysLabel}>
@@ -97,8 +99,10 @@ export function InboxView() {
       </aside>
       <section class="pane asked">
         {isDecided ? (
-          approval ? (
-            <Decided approval={approval} />
+          chosenDone?.approval ? (
+            <Decided approval={chosenDone.approval} />
+          ) : chosenDone ? (
+            <Answered key={chosenDone.id} answer={chosenDone.answer} />
           ) : decided.value.data ? (
             <Empty title={words.emptyDecided} />
           ) : (
@@ -153,7 +157,18 @@ function Ask({ wait, isCurrent }: { wait: Wait; isCurrent: boolean }) {
   );
 }
 
-function Done({ approval, isCurrent }: { approval: Approval; isCurrent: boolean }) {
+function AnsweredRow({ answer, isCurrent }: { answer: PastAnswer; isCurrent: boolean }) {
+  return (
+    <a class="ask" href={hrefOf(["inbox", answer.id], { decided: "1" })} aria-current={isCurrent ? "true" : undefined}>
+      <Glyph status="completed" />
+      <span class="cut2">{formatValue(answer.answer)}</span>
+      <span class="quiet nowrap">{formatAge(answer.createdAt, now.value)}</span>
+      <span class="sub2 cut">{`${words.wasAnswered}, ${answer.graph}`}</span>
+    </a>
+  );
+}
+
+function DecidedRow({ approval, isCurrent }: { approval: Approval; isCurrent: boolean }) {
   const { decision } = approval;
   return (
     <a class="ask" href={hrefOf(["inbox", approval.id], { decided: "1" })} aria-current={isCurrent ? "true" : undefined}>
