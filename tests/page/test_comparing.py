@@ -74,6 +74,7 @@ def test_the_step_where_two_runs_part_is_marked_and_its_diff_shown(tab: Any, ser
     assert tab.url == address
 
 
+@pytest.mark.full
 def test_the_keyboard_moves_through_the_steps_of_both(tab: Any, server: PageServer) -> None:
     a, b = fork_in_the_road(server)
     compare(tab, a, b)
@@ -94,6 +95,7 @@ def test_the_keyboard_moves_through_the_steps_of_both(tab: Any, server: PageServ
     expect(tab.get_by_role("status").filter(has_text="part")).to_contain_text("A goes to sail, and B to drive")
 
 
+@pytest.mark.full
 def test_runs_that_did_the_same_say_so(tab: Any, server: PageServer) -> None:
     definition_id = store(server, f"same-{uuid4().hex[:8]}", "1", [GREET])
     compare(tab, run_version(server, definition_id), run_version(server, definition_id))
@@ -101,6 +103,7 @@ def test_runs_that_did_the_same_say_so(tab: Any, server: PageServer) -> None:
     expect(rows(tab)).to_contain_text(["alike"])
 
 
+@pytest.mark.full
 def test_the_other_run_is_found_by_typing(tab: Any, server: PageServer, seeds: Seeds) -> None:
     a, b = fork_in_the_road(server)
     tab.goto(f"/ui/runs/{a}")
@@ -145,6 +148,7 @@ def first_label(tab: Any, node: str) -> str:
     return next(label for label in labels if node in label)
 
 
+@pytest.mark.full
 def test_a_checkpoint_of_a_thread_is_compared_with_another_run(tab: Any, server: PageServer, seeds: Seeds) -> None:
     other = server.start_and_wait("letter", {"subject": "winter"})
     tab.goto("/ui/threads/letters")
@@ -185,6 +189,7 @@ def test_two_runs_that_are_chosen_in_the_list_are_compared(tab: Any, server: Pag
     tab.wait_for_url(f"**a={a}&b={b}**")  # the older one first
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_comparison_fits_a_narrow_screen(new_tab: Any, server: PageServer, scheme: str) -> None:
     a, b = fork_in_the_road(server)

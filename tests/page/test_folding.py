@@ -43,6 +43,7 @@ def long_run(server: PageServer) -> str:
     return run_id
 
 
+@pytest.mark.full
 def test_a_long_chain_is_one_node_with_the_status_of_what_needs_a_look(tab: Any, long_run: str) -> None:
     open_run(tab, long_run)
     expect(tab.locator("#graph .node")).to_have_count(1)
@@ -74,6 +75,7 @@ def test_a_chain_is_opened_and_closed_by_keyboard_and_the_address_keeps_it(tab: 
     expect(tab.locator("#graph .node")).to_be_focused()
 
 
+@pytest.mark.full
 def test_steps_that_have_not_run_are_reached_with_the_arrows(tab: Any, server: PageServer) -> None:
     run_id = server.start("maintenance", {"service": "mail"})
     server.wait_for(run_id, "waiting")
@@ -86,6 +88,7 @@ def test_steps_that_have_not_run_are_reached_with_the_arrows(tab: Any, server: P
     expect(node(tab, "ask_window")).to_be_focused()
 
 
+@pytest.mark.full
 def test_a_chain_is_opened_on_a_narrow_screen(new_tab: Any, server: PageServer, long_run: str) -> None:
     with new_tab(server.key, viewport=NARROW) as tab:
         tab.goto(f"/ui/runs/{long_run}")
@@ -118,6 +121,7 @@ def test_the_steps_inside_a_subgraph_that_is_open_have_their_status(tab: Any, se
     expect(node(tab, "assess")).to_have_attribute("aria-selected", "true")
 
 
+@pytest.mark.full
 def test_the_steps_inside_an_agent_of_a_network_have_their_status(tab: Any, server: PageServer, seeds: Seeds) -> None:
     open_run(tab, seeds.network)
     (opener, *_) = tab.locator("#graph .node .opener").all()
@@ -134,6 +138,7 @@ def width_of(tab: Any) -> int:
     return round(inspector(tab).bounding_box()["width"])
 
 
+@pytest.mark.full
 def test_the_inspector_is_made_wider_by_dragging_and_stays_so(tab: Any, seeds: Seeds) -> None:
     open_run(tab, seeds.completed)
     line = tab.get_by_role("separator", name="Width of the inspector")
@@ -151,6 +156,7 @@ def test_the_inspector_is_made_wider_by_dragging_and_stays_so(tab: Any, seeds: S
     assert width_of(tab) == wide
 
 
+@pytest.mark.full
 def test_the_inspector_is_made_wider_with_the_keyboard_within_its_limits(tab: Any, seeds: Seeds) -> None:
     open_run(tab, seeds.completed)
     line = tab.get_by_role("separator", name="Width of the inspector")
@@ -189,6 +195,7 @@ def test_columns_are_hidden_and_stay_hidden_in_this_browser(tab: Any, seeds: See
     del seeds
 
 
+@pytest.mark.full
 def test_a_saved_view_has_its_columns(tab: Any, seeds: Seeds) -> None:
     tab.goto("/ui/runs?status=failed")
     heads = tab.locator("table.runs thead th:visible")

@@ -72,6 +72,7 @@ def test_axe_finds_no_serious_problem(
         assert tab.evaluate(FIND_PROBLEMS) == []
 
 
+@pytest.mark.full
 def test_axe_finds_no_serious_problem_in_signing_in_and_dialogs(new_tab: NewTab, server: PageServer, axe: str) -> None:
     with new_tab() as tab:
         tab.goto("/ui/sign-in")
@@ -116,6 +117,7 @@ def test_a_run_is_watched_and_repaired_on_a_narrow_screen(new_tab: NewTab, serve
         expect(tab.locator("h2.question")).to_have_count(0)
 
 
+@pytest.mark.full
 def test_the_colours_follow_the_system_until_somebody_chooses(new_tab: NewTab, server: PageServer) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     with new_tab(server.key, color_scheme="dark") as tab:

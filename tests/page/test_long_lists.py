@@ -77,6 +77,7 @@ def test_a_list_of_many_thousand_runs_has_never_more_than_sixty_rows_in_the_docu
     assert len(pages) <= 2 * len(positions) + 8
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("archive")
 def test_the_keyboard_moves_on_beyond_what_was_in_the_document(tab: Any) -> None:
     tab.goto("/ui/runs?graph=archive")

@@ -13,6 +13,7 @@ from tests.page.seeds import Seeds
 from tests.work import wait_until
 
 
+@pytest.mark.full
 def test_a_schedule_is_listed_with_its_times_and_paused(tab: Any, server: PageServer) -> None:
     name = f"yearly-{uuid4().hex[:8]}"
     created = server.call("POST", "/schedules", {"name": name, "graph": "estate", "cron": "30 3 1 1 *"})
@@ -28,6 +29,7 @@ def test_a_schedule_is_listed_with_its_times_and_paused(tab: Any, server: PageSe
     assert server.call("GET", f"/schedules/{created['id']}")["paused"] is False
 
 
+@pytest.mark.full
 def test_a_trigger_is_listed_with_what_it_matches(tab: Any, server: PageServer) -> None:
     event = f"order_{uuid4().hex[:8]}"
     server.call("POST", "/triggers", {"event": event, "graph": "estate", "match": {"shop": "eu"}})

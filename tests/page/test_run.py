@@ -39,6 +39,7 @@ def test_the_graph_shows_the_state_of_each_node(tab: Any, seeds: Seeds) -> None:
     expect(tab.locator(".title")).to_contain_text("Failed at charge after 3 attempts")
 
 
+@pytest.mark.full
 def test_a_loop_is_one_node_with_its_visits_and_an_edge_that_says_how_often_it_was_taken(
     tab: Any, seeds: Seeds
 ) -> None:
@@ -264,6 +265,7 @@ def test_a_run_that_failed_is_repaired_from_the_page(tab: Any, server: PageServe
     assert steps.count("reserve") == 1
 
 
+@pytest.mark.full
 def test_a_run_is_paused_and_continued(tab: Any, server: PageServer, gate: Gate) -> None:
     run_id = server.start("migration", {"count": 2, "gate": gate.name})
     open_run(tab, run_id)
@@ -287,6 +289,7 @@ def test_a_run_is_cancelled_after_being_asked_once_more(tab: Any, server: PageSe
     expect(tab.get_by_role("link", name="Run again")).to_be_visible()
 
 
+@pytest.mark.full
 def test_a_run_is_repeated_with_another_input(tab: Any, server: PageServer, seeds: Seeds) -> None:
     open_run(tab, seeds.completed)
     tab.get_by_role("link", name="Run again").click()

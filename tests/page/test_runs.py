@@ -94,6 +94,7 @@ def test_a_filter_is_added_by_typing_and_stays_in_the_address(tab: Any, seeds: S
     expect(row_of(tab, seeds.completed)).to_have_count(0)
 
 
+@pytest.mark.full
 def test_a_view_is_saved_under_a_name_and_kept_in_the_browser(tab: Any, seeds: Seeds) -> None:
     open_list(tab, "?graph=payment&status=failed")
     tab.get_by_role("button", name="Save view").click()
@@ -122,6 +123,7 @@ def test_a_run_that_begins_and_changes_is_shown_without_loading_the_page(tab: An
     assert tab.evaluate("performance.getEntriesByType('navigation').length") == 1
 
 
+@pytest.mark.full
 def test_new_runs_wait_behind_a_button_while_somebody_reads(tab: Any, server: PageServer) -> None:
     first = server.start_and_wait("delivery", tags=["read"])
     open_list(tab, "?tag=read")
@@ -149,6 +151,7 @@ def test_chosen_runs_are_cancelled_together_after_being_asked_once_more(tab: Any
     assert [server.run(run_id)["status"] for run_id in runs] == ["cancelled", "cancelled", "waiting"]
 
 
+@pytest.mark.full
 def test_all_runs_that_fit_are_retried_together(tab: Any, server: PageServer, gate: Gate) -> None:
     runs = [server.start_and_wait("payment", {"gate": gate.name}, tags=["retry"]) for _ in range(2)]
     gate.open()
@@ -183,6 +186,7 @@ def test_the_list_is_sorted_by_its_start_in_both_directions(tab: Any, server: Pa
     expect(links.first).to_have_attribute("href", newest_first[-1])
 
 
+@pytest.mark.full
 def test_one_can_go_to_a_run_or_a_graph_by_typing(tab: Any, seeds: Seeds) -> None:
     open_list(tab)
     tab.keyboard.press("/")

@@ -111,6 +111,7 @@ def test_problems_of_a_schedule_stand_at_their_fields(tab: Any, server: PageServ
     expect(tab.get_by_label("Name")).to_be_focused()
 
 
+@pytest.mark.full
 def test_a_trigger_is_created_for_matching_events_changed_paused_and_deleted(tab: Any, server: PageServer) -> None:
     event = f"paid.{uuid4().hex}"
     tab.goto("/ui/schedules?tab=triggers")

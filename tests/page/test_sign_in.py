@@ -26,6 +26,7 @@ def test_a_browser_that_opens_the_server_is_asked_to_sign_in(new_tab: NewTab) ->
         tab.get_by_role("heading", name="Sign in to Statewright").wait_for()
 
 
+@pytest.mark.full
 def test_a_wrong_key_is_refused_and_said_to_be_unknown(new_tab: NewTab) -> None:
     with new_tab() as tab:
         tab.goto("/ui/sign-in")
@@ -35,6 +36,7 @@ def test_a_wrong_key_is_refused_and_said_to_be_unknown(new_tab: NewTab) -> None:
         assert tab.context.cookies() == []
 
 
+@pytest.mark.full
 def test_signing_in_leads_to_the_address_that_was_asked_for(new_tab: NewTab, server: PageServer, seeds: Seeds) -> None:
     with new_tab() as tab:
         tab.goto(f"/ui/runs/{seeds.failed}?tab=error")

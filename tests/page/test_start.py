@@ -72,6 +72,7 @@ def test_the_inputs_of_earlier_runs_fill_the_form(tab: Any, server: PageServer) 
     expect(tab.get_by_label("subject")).to_have_value(subject)
 
 
+@pytest.mark.full
 def test_a_graph_without_messages_shows_its_steps_and_its_output(tab: Any, seeds: Seeds) -> None:
     tab.goto("/ui/start")
     tab.get_by_label("Graph").select_option("estate")
@@ -119,6 +120,7 @@ def test_the_playground_shows_tool_calls_and_questions_in_place(tab: Any, server
     expect(question).to_have_count(0)
 
 
+@pytest.mark.full
 def test_what_an_agent_says_is_shown_from_its_first_word_on(tab: Any, server: PageServer) -> None:
     tab.goto("/ui/start/parrot")
     tab.get_by_label("Message of the user").fill("Good morning")
@@ -141,6 +143,7 @@ def test_a_call_that_needs_approval_is_allowed_where_it_is_asked(tab: Any, serve
     server.wait_for(started_run(tab), "completed")
 
 
+@pytest.mark.full
 def test_a_run_is_stopped_where_it_is_watched(tab: Any, server: PageServer) -> None:
     tab.goto("/ui/start/nightly")
     tab.get_by_role("button", name="Start").click()

@@ -56,6 +56,7 @@ def test_the_keyboard_steps_through_the_history_with_what_each_step_has_changed(
     del seeds
 
 
+@pytest.mark.full
 def test_two_checkpoints_are_compared_by_pinning_them(tab: Any, seeds: Seeds) -> None:
     open_thread(tab, "letters")
     tab.keyboard.press("b")
