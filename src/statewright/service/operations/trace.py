@@ -14,7 +14,7 @@ The steps of one superstep begin and end in any order, so pages of one wide fan-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple, Self
@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, Self
 from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidRequest
-from statewright.runs import Condition, ModelCall, Order, Run, RunEvent, StepRun, StepStatus, any_of, where
+from statewright.runs import Condition, Json, ModelCall, Order, Run, RunEvent, StepRun, StepStatus, any_of, where
 from statewright.service.context.service_context import Operations
 from statewright.service.operations.answers import read_answers
 from statewright.service.operations.inner_steps import InnerSteps
@@ -134,7 +134,7 @@ class TraceOperations(Operations):
         answered = [
             wait for step in steps for wait in step.waits if wait.kind == "question" and wait.ended_by == "signal"
         ]
-        answers = await read_answers(ledger, run.id) if answered else {}
+        answers: Mapping[str, Json] = await read_answers(ledger, run.id) if answered else {}
         for wait in answered:
             wait.answer = answers.get(wait.id)
         return Trace(
