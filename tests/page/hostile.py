@@ -19,7 +19,7 @@ ALL = " ".join(TEXTS)
 LONG = "long " * 20_000
 """100 kB."""
 GRAPH = "hostile <img src=x onerror=window.harm=1>"
-NODE = "<img src=x onerror=window.harm=2>"
+NODE = "<img src=x\u00a0onerror=window.harm=2>"
 FAILS = "<script>window.harm = 3<／script>"
 THREAD = "<img src=x onerror=window.harm=4>"
 TAGS = [text[:60] for text in TEXTS]

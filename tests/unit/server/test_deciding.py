@@ -284,3 +284,38 @@ def test_no_run_goes_on_past_an_approval_from_a_copy_of_its_thread(graph: str):
             assert (permitted.status_code, permitted.json()["data"]["status"]) == (201, "waiting")
 
     asyncio.run(check())
+
+
+def test_no_change_takes_the_place_of_a_node_that_has_not_asked_for_its_approval_yet():
+    def draft(state: dict[str, Any]) -> dict[str, Any]:
+        raise OSError("no paper")
+
+    def agree(state: dict[str, Any]) -> dict[str, Any]:
+        return {"allowed": request_approval("content", prompt="May it?").verdict}
+
+    graph = StateGraph(State, name="letter").add_node("draft", draft).add_node("agree", agree)
+    graph.add_node("publish", lambda state: {"answer": "published"})
+    graph.add_edge(START, "draft").add_edge("draft", "agree").add_edge("agree", "publish")
+
+    async def check() -> None:
+        served = catalog()
+        served.serve("letter", graph)
+        async with two_workspaces(service=Service(served)) as (owner, _):
+            run = await owner.post("/workflow-runs?wait=20", {"graph": "letter"}, 201)
+            assert run["status"] == "failed"
+            thread = run["threadId"]
+            [newest, *_] = await owner.get(f"/threads/{thread}/history")
+            key = await owner.post("/api-keys", {"name": "others", "scopes": OTHER_SCOPES}, 201)
+            limited_client = owner.as_owner_of(key["key"])
+            edit = {"values": {"allowed": "approved"}, "asNode": "agree"}
+            fork = {"threadId": thread, "checkpointId": newest["checkpointId"], "edit": edit}
+            for path, body in (
+                (f"/threads/{thread}/state", edit),
+                ("/workflow-runs", {"graph": "letter", "fork": fork}),
+            ):
+                refused = await limited_client.call("POST", path, json=body)
+                assert refused.status_code == 403, refused.text
+            permitted = await owner.call("POST", f"/threads/{thread}/state", json=edit)
+            assert permitted.status_code == 200, permitted.text
+
+    asyncio.run(check())

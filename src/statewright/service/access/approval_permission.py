@@ -31,12 +31,19 @@ def check_answers(key: ApiKey | None, waits: Iterable[Wait]) -> None:
 
 
 async def check_thread_change(
-    key: ApiKey | None, ledger: Ledger, workspace_id: str, thread_id: str, body_of: Callable[[str], Awaitable[Any]]
+    key: ApiKey | None,
+    ledger: Ledger,
+    workspace_id: str,
+    thread_id: str,
+    body_of: Callable[[str], Awaitable[Any]],
+    *,
+    as_node: str | None = None,
 ) -> None:
     """Raise Forbidden for a key without the scope if runs on a thread have requested approvals or may request some.
 
     Unfinished child runs of these runs are checked, too, because a change to the thread can replace their results.
-    `body_of` returns the body of a definition, given its id.
+    `body_of` returns the body of a definition, given its id. `as_node` is the node that the change names; see
+    `check_definition`.
     """
     if key is None:
         return
@@ -49,8 +56,7 @@ async def check_thread_change(
         # An approval of a tool call has no record of its own, only a wait.
         check_answers(key, await aresolve(ledger.find(Wait, belongs_to_runs)))
         for group in await aresolve(ledger.groups(Run, ["definition_id"], where=runs)):
-            if _has_approval_step(await body_of(group.key[0] or "")):
-                check_decider(key)
+            check_definition(key, await body_of(group.key[0] or ""), as_node=as_node)
         unfinished_children = [Condition("parent_id", "in", run_ids), Condition("status", "in", UNFINISHED)]
         children = await aresolve(ledger.find(Run, unfinished_children))
         if not children:
@@ -58,9 +64,13 @@ async def check_thread_change(
         runs = [Condition("id", "in", [child.id for child in children])]
 
 
-def check_definition(key: ApiKey | None, body: Any) -> None:
-    """Raise Forbidden for a key without the scope if a definition, given its body, has steps that are approvals."""
-    if _has_approval_step(body):
+def check_definition(key: ApiKey | None, body: Any, *, as_node: str | None = None) -> None:
+    """Raise Forbidden for a key without the scope if a definition, given its body, may request approvals.
+
+    A graph in Python has no body, and nobody can tell from outside which of its nodes request approvals. So a change
+    that takes the place of a node (`as_node`) needs the scope there: the node may be one that has not asked yet.
+    """
+    if _has_approval_step(body) or (body is None and as_node is not None):
         check_decider(key)
 
 

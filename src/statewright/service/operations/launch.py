@@ -125,9 +125,10 @@ class LaunchOperations(ControlOperations):
         async def body_of(definition_id: str) -> Any:
             return (await adrive(self.context.versions.find_by_id(workspace_id, definition_id))).body
 
-        await check_thread_change(key, self.context.ledger, workspace_id, fork.thread_id, body_of)
+        as_node = fork.edit.as_node if fork.edit is not None else None
+        await check_thread_change(key, self.context.ledger, workspace_id, fork.thread_id, body_of, as_node=as_node)
         definition = await adrive(self.context.versions.find_requested(workspace_id, request))
-        check_definition(key, definition.body)
+        check_definition(key, definition.body, as_node=as_node)
 
     async def _write(self, workspace_id: str, request: StartRun, slot: ThreadSlot, labels: Sequence[Change]) -> Started:
         run = slot.run

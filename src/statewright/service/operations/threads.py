@@ -183,10 +183,15 @@ class Threads(Operations):
             except Exception as error:  # of the graph, or raised by a reducer
                 raise refusal_of(error, values, f"Graph {app.name!r}") from error
 
-        return await self._edit(workspace_id, thread_id, key, update)
+        return await self._edit(workspace_id, thread_id, key, update, as_node)
 
     async def _edit(
-        self, workspace_id: str, thread_id: str, key: ApiKey | None, edit: Callable[[CompiledGraph], dict[str, Any]]
+        self,
+        workspace_id: str,
+        thread_id: str,
+        key: ApiKey | None,
+        edit: Callable[[CompiledGraph], dict[str, Any]],
+        as_node: str | None = None,
     ) -> dict[str, Any]:
         """Edit a thread, together with the records of the run that may continue on it. Return the new state."""
         app = await self._app_if_idle(workspace_id, thread_id)
@@ -194,7 +199,7 @@ class Threads(Operations):
         resumable = await ResumableRun.find(context.ledger, workspace_id, thread_id, app.graph)
         # The permission is checked after the run was read: if the run, and with it the required permission, changes
         # after this, the edit is refused.
-        await self._check_change(workspace_id, thread_id, key)
+        await self._check_change(workspace_id, thread_id, key, as_node)
         if resumable is not None:
             changes_of = resumable.changes
         else:
@@ -213,11 +218,11 @@ class Threads(Operations):
         context.publish(recorder.changes)
         return _describe(await self._call(app.get_state, head))
 
-    async def _check_change(self, workspace_id: str, thread_id: str, key: ApiKey | None) -> None:
+    async def _check_change(self, workspace_id: str, thread_id: str, key: ApiKey | None, as_node: str | None) -> None:
         async def body_of(definition_id: str) -> Any:
             return (await adrive(self.context.versions.find_by_id(workspace_id, definition_id))).body
 
-        await check_thread_change(key, self.context.ledger, workspace_id, thread_id, body_of)
+        await check_thread_change(key, self.context.ledger, workspace_id, thread_id, body_of, as_node=as_node)
 
     async def runs(self, workspace_id: str, thread_id: str) -> list[Run]:
         """Return the runs on a thread, the newest first, at most 100. Raises NotFound if there are none."""

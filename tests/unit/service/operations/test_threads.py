@@ -126,7 +126,7 @@ async def test_a_busy_thread_is_not_changed(storage: tuple[Ledger, Checkpointer]
 def edits(service: Service, key: ApiKey | None, checkpoint_id: str) -> list[Callable[[], Any]]:
     """Return one call of each operation that changes the thread."""
     return [
-        lambda: service.threads.update("default", "t", {"n": 7}, as_node="two", key=key),
+        lambda: service.threads.update("default", "t", {"n": 7}, key=key),
         lambda: service.threads.fork("default", "t", checkpoint_id, key=key),
     ]
 
@@ -162,6 +162,18 @@ def new_approval(run_id: str, service: Service) -> Approval:
 async def test_without_approvals_the_scope_threads_write_is_enough(storage: tuple[Ledger, Checkpointer]) -> None:
     async with waiting_service(storage) as (service, _):
         assert not await is_forbidden(service)
+
+
+async def test_a_change_takes_the_place_of_a_node_in_python_only_with_the_scope_to_decide(
+    storage: tuple[Ledger, Checkpointer],
+) -> None:
+    async with waiting_service(storage) as (service, _):
+        with pytest.raises(Forbidden):
+            await service.threads.update("default", "t", {"n": 7}, as_node="two", key=key_with("threads:write"))
+        may_decide = key_with("threads:write", "approvals:decide")
+        assert (await service.threads.update("default", "t", {"n": 7}, as_node="two", key=may_decide))["values"][
+            "n"
+        ] == 7
 
 
 async def test_an_approval_of_any_run_protects_the_thread(

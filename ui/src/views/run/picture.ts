@@ -13,12 +13,11 @@ export function exportPicture(name: string): void {
     const style = getComputedStyle(element);
     for (const property of STYLES) copied[index]?.setAttribute(property, style.getPropertyValue(property));
   });
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.querySelectorAll("[tabindex], [role]").forEach((element) => element.removeAttribute("tabindex"));
   const ground = document.createElementNS("http://www.w3.org/2000/svg", "rect");
   ground.setAttribute("width", "100%");
   ground.setAttribute("height", "100%");
   ground.setAttribute("fill", getComputedStyle(drawing.parentElement ?? drawing).backgroundColor);
   copy.prepend(ground);
-  save(`${name}.svg`, copy.outerHTML, "image/svg+xml");
+  save(`${name}.svg`, new XMLSerializer().serializeToString(copy), "image/svg+xml"); // outerHTML may not be XML
 }
