@@ -17,8 +17,9 @@ from typing import Any, Final
 from statewright.async_futures import aresolve
 from statewright.checkpoint import BranchKey, Checkpoint, Commit, InMemorySaver, SavedCheckpoint
 from statewright.errors import InvalidRequest, NotFound, ServiceError, StorageError
+from statewright.graph import END
 from statewright.ids import CheckpointId, new_checkpoint_id
-from statewright.runs import Change, Run, where
+from statewright.runs import Change, Condition, Run, where
 from statewright.runtime import CompiledGraph
 from statewright.runtime.concurrency.thread_calls import call_in_thread
 from statewright.runtime.lifecycle.subgraph_forks import copy_with_id
@@ -40,7 +41,7 @@ async def write_forked_run(context: ServiceContext, run: Run, changes: Sequence[
     the ledger.
     """
     graph = await context.versions.load_graph(run)
-    origin = await _load_origin(context, run.workspace_id, fork)
+    origin = await _load_origin(context, run, fork)
     commit = _copy_of(origin, fork, run)
     if fork.edit is not None:
         commit = await call_in_thread(_edit, graph, commit, fork.edit)
@@ -53,11 +54,19 @@ async def write_forked_run(context: ServiceContext, run: Run, changes: Sequence[
     await aresolve(context.saver_of(run.workspace_id).commit(commit, also=[job]))
 
 
-async def _load_origin(context: ServiceContext, workspace_id: str, fork: Fork) -> SavedCheckpoint:
-    on_thread = where(workspace_id=workspace_id, thread_id=fork.thread_id)
-    if await find_first(context.ledger, Run, on_thread) is None:
+async def _load_origin(context: ServiceContext, run: Run, fork: Fork) -> SavedCheckpoint:
+    """Return the checkpoint of a fork. A thread of another graph is refused, even if its state has the same fields:
+    somebody could prepare there what the graph of the run would not have permitted."""
+    on_thread = where(workspace_id=run.workspace_id, thread_id=fork.thread_id)
+    newest = await find_first(context.ledger, Run, on_thread)
+    if newest is None:
         raise NotFound(f"Thread {fork.thread_id!r} does not exist.")
-    saver, checkpoint_id = context.saver_of(workspace_id), CheckpointId(fork.checkpoint_id)
+    if await aresolve(context.ledger.count(Run, [*on_thread, Condition("graph", "!=", run.graph)])):
+        raise InvalidRequest(
+            f"A run of graph {run.graph!r} cannot go on from thread {fork.thread_id!r}, because runs of another graph "
+            f"have used it ({newest.graph!r}). Name the graph of that thread."
+        )
+    saver, checkpoint_id = context.saver_of(run.workspace_id), CheckpointId(fork.checkpoint_id)
     saved = await aresolve(saver.load(fork.thread_id, checkpoint_id=checkpoint_id))
     if saved is None:
         raise NotFound(f"Thread {fork.thread_id!r} has no checkpoint {fork.checkpoint_id!r}.")
@@ -86,29 +95,36 @@ def _copy_of(origin: SavedCheckpoint, fork: Fork, run: Run) -> Commit:
 def _edit(graph: CompiledGraph, commit: Commit, edit: StateEdit) -> Commit:
     """Return a commit of the state after a change.
 
-    If the node of the change is due, the change completes its task, and other tasks stay due. Otherwise the change
-    stands for what the node has returned, and only what follows it is due.
+    If the node of the change is due, the change completes its task, and other tasks stay due. If it is not, the change
+    stands for what the node has returned, and only what follows it is due. Without a node, only values change, and what
+    was due stays due.
     """
     saver = InMemorySaver()
     app = graph.with_services(checkpointer=saver)
     update = prepare_edit(app, edit.values, edit.overwrite, edit.as_node)
-    replaces = all(task.node != edit.as_node for task in commit.checkpoint.frontier)
     saver.commit(commit)
-    thread_id = commit.branch_key.thread_id
+    thread_id, as_node, copied = commit.branch_key.thread_id, edit.as_node, commit.checkpoint
+    replaces = as_node is not None and all(task.node != as_node for task in copied.frontier)
     try:
-        app.update_state({"configurable": {"thread_id": thread_id}}, update, edit.as_node, cancel_pending=replaces)
+        # As END, a change of values has no successors. It discards the tasks that are due, which are put back below.
+        app.update_state({"configurable": {"thread_id": thread_id}}, update, as_node or END, cancel_pending=replaces)
     except (StorageError, ServiceError):
         raise
     except Exception as error:  # of the graph, or raised by a reducer
         raise refusal_of(error, edit.values, f"Graph {app.name!r}") from error
     edited = saver.load(thread_id)
     assert isinstance(edited, SavedCheckpoint)
+    after = edited.checkpoint
+    if as_node is None:
+        after = Checkpoint(
+            copied.id, copied.step, after.values, copied.frontier, copied.deferred, copied.joins, copied.reported
+        )
     return replace(
         commit,
         # With the number of its origin, so that the supersteps of both runs have the same numbers.
-        checkpoint=copy_with_id(edited.checkpoint, edited.checkpoint.id, commit.checkpoint.step),
+        checkpoint=copy_with_id(after, after.id, copied.step),
         source="update",
-        metadata={**commit.metadata, **edited.metadata},
+        metadata={**commit.metadata, **(edited.metadata if as_node is not None else {})},
         graph_version=edited.graph_version,
     )
 

@@ -120,6 +120,8 @@ class LaunchOperations(ControlOperations):
         """
         if key is None:
             return
+        if await self.starter.find_by_key(workspace_id, request.idempotency_key) is not None:
+            return  # nothing will be started
         check_scope(key, "threads:write")
 
         async def body_of(definition_id: str) -> Any:

@@ -42,11 +42,19 @@ def asking() -> StateGraph:
     return StateGraph(State).add_node("ask", ask).add_edge("__start__", "ask")
 
 
+def joining() -> StateGraph:
+    built = StateGraph(State)
+    for name in ("left", "right", "join"):
+        built.add_node(name, lambda state, name=name: {"done": [f"{name} {state.get('text', '')}"]})
+    return built.add_edge("__start__", "left").add_edge("__start__", "right").add_edge(["left", "right"], "join")
+
+
 def checked(storage: tuple[Ledger, Checkpointer], test: Callable[[Service], Awaitable[None]]) -> None:
     async def run() -> None:
         catalog = Catalog()
         catalog.serve("g", graph())
         catalog.serve("asking", asking())
+        catalog.serve("joining", joining())
         async with Service(catalog, ledger=storage[0], saver=storage[1]) as service:
             await test(service)
 
@@ -98,6 +106,42 @@ def test_an_edit_changes_the_state_before_the_run_goes_on(storage: tuple[Ledger,
             numbers = [(step.name, step.superstep) for step in await service.steps(WORKSPACE, forked.id)]
             assert numbers == ([("two", 2), ("three", 3)] if node == "one" else [("three", 2)])
         assert (await service.run(WORKSPACE, origin.id)).output == {"text": "a", "done": ["one a", "two a", "three a"]}
+
+    checked(storage, test)
+
+
+def test_an_edit_without_a_node_leaves_what_is_due(storage: tuple[Ledger, Checkpointer]) -> None:
+    async def test(service: Service) -> None:
+        start = StartRun(graph="joining", input={"text": "a"})
+        origin = (await service.start_and_wait(WORKSPACE, start, 60)).run
+        assert origin.output == {"text": "a", "done": ["left a", "right a", "join a"]}
+        edit, outputs = StateEdit(values={"text": "b"}), list[Any]()
+        for checkpoint in await service.threads.history(WORKSPACE, origin.id):
+            if checkpoint["next"]:
+                fork = Fork(thread_id=origin.id, checkpoint_id=checkpoint["checkpointId"], edit=edit)
+                run = (await service.start_and_wait(WORKSPACE, StartRun(graph="joining", fork=fork), 60)).run
+                outputs.append(run.output)
+        assert [output["done"] for output in outputs] == [
+            ["left a", "right a", "join b"],
+            ["left b", "right b", "join b"],
+        ]
+        only = (await service.start_and_wait(WORKSPACE, StartRun(graph="asking", input={"text": "a"}), 60)).run
+        (checkpoint,) = await service.threads.history(WORKSPACE, only.id)
+        fork = Fork(thread_id=only.id, checkpoint_id=checkpoint["checkpointId"], edit=edit)
+        run = (await service.start_and_wait(WORKSPACE, StartRun(graph="asking", fork=fork), 60)).run
+        assert run.status is RunStatus.WAITING
+        assert (await service.state(WORKSPACE, run.id))["text"] == "b"
+
+    checked(storage, test)
+
+
+def test_a_thread_of_another_graph_is_refused(storage: tuple[Ledger, Checkpointer]) -> None:
+    async def test(service: Service) -> None:
+        origin = await completed(service)
+        checkpoint = await checkpoint_after(service, origin.id, "one")
+        fork = Fork(thread_id=origin.id, checkpoint_id=checkpoint)
+        with pytest.raises(InvalidRequest, match="runs of another graph have used it"):
+            await service.start(WORKSPACE, StartRun(graph="asking", fork=fork))
 
     checked(storage, test)
 

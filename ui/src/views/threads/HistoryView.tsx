@@ -242,7 +242,8 @@ function Editor({ id, checkpoint, onDone }: { id: string; checkpoint: Checkpoint
   const value = useSignal<Json | undefined>(checkpoint.values);
   const problem = useSignal<string | null>(null);
   const merged = useSignal<string[]>([]);
-  const asNode = useSignal(checkpoint.metadata.nodes?.find((node) => !node.startsWith("__")) ?? "");
+  const ran = checkpoint.metadata.nodes?.find((node) => !node.startsWith("__")) ?? "";
+  const asNode = useSignal(ran);
   const changed = changedFields(checkpoint.values, value.value);
   const names = Object.keys(changed);
   const save = (): void => {
@@ -302,7 +303,7 @@ function Editor({ id, checkpoint, onDone }: { id: string; checkpoint: Checkpoint
         {mayGoOn() && (
           <Button
             label={words.goOnHelp}
-            onClick={() => void goOn(id, checkpoint.checkpointId ?? "", checkpoint.metadata.run_id, toEdit(changed, merged.value, asNode.value))}
+            onClick={() => void goOn(id, checkpoint.checkpointId ?? "", checkpoint.metadata.run_id, toEdit(changed, merged.value, asNode.value === ran ? "" : asNode.value))}
             isDisabled={problem.value !== null || !names.length}
           >
             {words.goOnEdited}
