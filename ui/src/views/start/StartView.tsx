@@ -214,8 +214,9 @@ function Earlier({ runs, onTake }: { runs: Run[] | null; onTake: (run: Run) => v
       <h2>{words.earlier}</h2>
       {!distinct.length && <p class="quiet">{words.noEarlier}</p>}
       {distinct.slice(0, 6).map((run) => (
-        <button type="button" class="earlier" key={run.id} aria-label={`${words.inputOf} ${lineOf(run.input)}`} onClick={() => onTake(run)}>
+        <button type="button" class="earlier" key={run.id} onClick={() => onTake(run)}>
           <Glyph status={glyphOf(run)} />
+          <span class="sr">{words.inputOf} </span>
           <span class="cut">{lineOf(run.input)}</span>
           <span class="quiet">{formatAge(run.createdAt, now.value)}</span>
         </button>
