@@ -183,6 +183,18 @@ def payment(gates: Gates) -> StateGraph:
     return graph
 
 
+def slow_repair(gates: Gates) -> StateGraph:
+    """A graph that fails unless the door of the run is open; the second through the door is let through later."""
+
+    async def mend(state: Payment) -> Payment:
+        if not gates.is_open(state["gate"], 0):
+            raise GatewayTimeout("payments.example gave no answer within 5 s")
+        await gates.pass_through(state["gate"], 1)
+        return {"paid": True}
+
+    return StateGraph(Payment, name="slow-repair").add_node(mend).add_edge(START, "mend")
+
+
 # -- a fan-out, and a subgraph
 
 
@@ -427,6 +439,7 @@ def catalog(gates: Gates) -> Catalog:
     for graph in (letter, maintenance, release, delivery, nightly, estate, registration, order):
         served.serve(graph.__name__, graph())
     served.serve("payment", payment(gates))
+    served.serve("slow-repair", slow_repair(gates))
     served.serve("migration", migration(gates), description="Moves tables, ten at a time.")
     served.serve("desk", desk())
     served.serve("clerk", clerk())

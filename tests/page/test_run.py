@@ -265,6 +265,17 @@ def test_a_run_that_failed_is_repaired_from_the_page(tab: Any, server: PageServe
     assert steps.count("reserve") == 1
 
 
+def test_a_retry_that_takes_a_while_is_followed_to_its_end(tab: Any, server: PageServer, gate: Gate) -> None:
+    run_id = server.start_and_wait("slow-repair", {"gate": gate.name})
+    open_run(tab, run_id)
+    expect(tab.locator(".title")).to_contain_text("Failed")
+    gate.open(1)
+    tab.get_by_role("button", name="Retry from mend").click()
+    expect(tab.locator(".title")).to_contain_text("Running")
+    gate.open(2)
+    expect(tab.locator(".title")).to_contain_text("Done")
+
+
 @pytest.mark.full
 def test_a_run_is_paused_and_continued(tab: Any, server: PageServer, gate: Gate) -> None:
     run_id = server.start("migration", {"count": 2, "gate": gate.name})

@@ -54,6 +54,7 @@ export class RunStore {
   private hasBegun = false;
   private frame = 0;
   private isLoadingInner = false;
+  private isFollowing = false;
   /** How long it took to apply and show the last events, in milliseconds. */
   private cost = 0;
   private isDrawing = false;
@@ -71,8 +72,17 @@ export class RunStore {
 
   open(): void {
     void this.load();
+    this.follow();
+  }
+
+  /** Follow the events, after those that were taken before. The stream of a run that has ended is closed, so it is opened
+      again when somebody retries the run. */
+  private follow(): void {
+    if (this.isFollowing) return;
+    this.isFollowing = true;
+    const after = (this.pending[this.pending.length - 1] ?? this.events.peek()[this.events.peek().length - 1])?.seq ?? 0;
     void followRun(this.id, {
-      after: 0,
+      after,
       onEvents: (events) => this.take(events),
       onLive: (event) => this.takeLive(event),
       hasEnded: () => this.hasEnded.peek() && this.isComplete(),
@@ -80,7 +90,7 @@ export class RunStore {
         if (status === 404) this.error.value = new ApiError(404, "NOT_FOUND", "");
       },
       signal: this.controller.signal,
-    });
+    }).finally(() => (this.isFollowing = false));
   }
 
   close(): void {
@@ -108,6 +118,7 @@ export class RunStore {
         this.steps.value = begin(applyEvents(stepRuns, later), this.begun);
         this.error.value = null;
       });
+      if (!this.hasEnded.peek()) this.follow();
       if (isFirst && later.length) this.refreshSoon(hasEndedRun(later));
       if (!this.isDrawing) void this.loadGraph(run);
     } catch (error) {
