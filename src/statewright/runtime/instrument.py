@@ -25,7 +25,8 @@ class Instrument:
         """A task starts. Data: `(task, input)`."""
 
     def on_task_begun(self, event: Event) -> None:
-        """One of several tasks of a superstep begins, on its own OS thread. Data: None."""
+        """A task begins that may have waited for its turn: one of several, or one with policies. Called on the OS
+        thread of the task. Data: None."""
 
     def on_task_finished(self, event: Event) -> None:
         """A task has ended, and with durability `sync`, its result is saved. Data: its outcome."""

@@ -89,7 +89,8 @@ def begin_task(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoi
         # Instruments get an input of their own, because the node may change its input in place.
         event_input = read_input(scope, node, task, checkpoint) if run.emitter.wants("task_started") else state
         emit_task_started(run.emitter, scope, event_input)
-        if scope.sibling_group is not None or scope.is_inline:  # a lone task begins with its superstep
+        # A lone task begins with its superstep. A scope that shares its slots is one of a limited task's on a thread.
+        if scope.sibling_group is not None or scope.is_inline or scope.shares_slots:
             emit_task_event("task_begun", scope, None)
     return state
 

@@ -41,8 +41,9 @@ class Gates:
             self._gates[number].set()
 
 
-def fan_out(node: Callable[..., Any]) -> StateGraph:
-    graph = StateGraph(State).add_node("split", lambda _: None).add_node("work", node).add_edge("__start__", "split")
+def fan_out(node: Callable[..., Any], limit: int | None = None) -> StateGraph:
+    graph = StateGraph(State).add_node("split", lambda _: None).add_node("work", node, max_concurrency=limit)
+    graph.add_edge("__start__", "split")
     return graph.add_conditional_edges("split", lambda _: [Send("work", {"number": i}) for i in range(COUNT)], ["work"])
 
 
@@ -50,18 +51,21 @@ def statuses(steps: Sequence[StepRun]) -> list[str]:
     return [str(step.status.value) for step in steps if step.name == "work"]
 
 
+@pytest.mark.parametrize("limits", ["run", "node"])
 @pytest.mark.parametrize("kind", ["plain", "coroutine"])
 def test_tasks_that_wait_for_their_turn_are_pending_and_those_that_ended_say_when_they_began(
-    kind: str, storage: tuple[Ledger, Checkpointer]
+    kind: str, limits: str, storage: tuple[Ledger, Checkpointer]
 ) -> None:
     ledger, saver = storage
     gates, catalog = Gates(), Catalog()
-    catalog.serve("g", fan_out(getattr(gates, kind)))
+    catalog.serve("g", fan_out(getattr(gates, kind), LIMIT if limits == "node" else None))
 
     async def run() -> None:
         reader = Service(catalog, ledger=ledger, saver=saver, settings=ServiceSettings(works=False))
         async with Service(catalog, ledger=ledger, saver=saver) as service, reader:
-            request = StartRun(graph="g", input={}, settings={"maxConcurrency": LIMIT})
+            request = StartRun(graph="g", input={}, settings={"maxConcurrency": LIMIT} if limits == "run" else {})
+            # Another process than the worker's does not know the limits of nodes.
+            sources = (service, reader) if limits == "run" else (service,)
             run_id = (await service.start(WORKSPACE, request)).run.id
 
             async def wait_for(expected: list[str], source: Service) -> Sequence[StepRun]:
@@ -71,14 +75,14 @@ def test_tasks_that_wait_for_their_turn_are_pending_and_those_that_ended_say_whe
                 return steps
 
             first = ["running"] * LIMIT + ["pending"] * (COUNT - LIMIT)
-            for source in (service, reader):  # the process of the worker, and another one
+            for source in sources:
                 steps = await wait_for(first, source)
                 assert [step.started_at is None for step in steps[1:]] == [step == "pending" for step in first]
                 trace = await source.trace(WORKSPACE, run_id)
                 assert [len(each.attempts) for each in trace.steps] == [1, 1, 1, 0, 0, 0, 0]
             gates.open(0)
             second = ["completed", "running", "running", "pending", "pending", "pending"]
-            for source in (service, reader):
+            for source in sources:
                 await wait_for(second, source)
             gates.open(*range(1, COUNT))
             await service.wait(WORKSPACE, run_id, 60)
