@@ -3,6 +3,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { formatCount } from "../format";
+import { useKeys } from "../keys";
 import { texts } from "../texts";
 import { Icon, type IconName } from "./icons";
 
@@ -41,6 +42,12 @@ interface SureProps {
   isDisabled?: boolean;
 }
 
+/** Hears Escape while it is shown, before the view does. */
+function OnEscape({ call }: { call: () => void }) {
+  useKeys({ Escape: call });
+  return null;
+}
+
 export function SureButton({ children, sure, look = "", keys, id, title, onSure, isDisabled = false }: SureProps) {
   const [isAsking, setAsking] = useState(false);
   useEffect(() => {
@@ -54,6 +61,7 @@ export function SureButton({ children, sure, look = "", keys, id, title, onSure,
   };
   return (
     <button type="button" id={id} title={title} class={`btn ${look}${isAsking ? " danger" : ""}`} onClick={click} disabled={isDisabled}>
+      {isAsking && <OnEscape call={() => setAsking(false)} />}
       {isAsking ? sure : children}
       {keys && !isAsking && <kbd class="only-wide">{keys}</kbd>}
     </button>
