@@ -37,7 +37,7 @@ class PastWait(Resource):
     by_key: str | None
     """The id of the API key with which it was answered; null if the server requires no keys."""
     answer: Any
-    """What a question was answered; null for a timer or an event."""
+    """The answer to a question; null for a timer or an event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

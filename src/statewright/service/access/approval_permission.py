@@ -67,8 +67,8 @@ async def check_thread_change(
 def check_definition(key: ApiKey | None, body: Any, *, as_node: str | None = None) -> None:
     """Raise Forbidden for a key without the scope if a definition, given its body, may request approvals.
 
-    A graph in Python has no body, and nobody can tell from outside which of its nodes request approvals. So a change
-    that takes the place of a node (`as_node`) needs the scope there: the node may be one that has not asked yet.
+    A graph in Python has no body, so it is not known which of its nodes request approvals. There, a change that takes
+    the place of a node (`as_node`) needs the scope, because it may be one that has not requested its approval yet.
     """
     if _has_approval_step(body) or (body is None and as_node is not None):
         check_decider(key)

@@ -55,8 +55,11 @@ async def write_forked_run(context: ServiceContext, run: Run, changes: Sequence[
 
 
 async def _load_origin(context: ServiceContext, run: Run, fork: Fork) -> SavedCheckpoint:
-    """Return the checkpoint of a fork. A thread of another graph is refused, even if its state has the same fields:
-    somebody could prepare there what the graph of the run would not have permitted."""
+    """Return the checkpoint of a fork.
+
+    A thread of another graph is refused, even if its state has the same fields. Otherwise a run of that graph could
+    prepare a state that the graph of the new run does not permit.
+    """
     on_thread = where(workspace_id=run.workspace_id, thread_id=fork.thread_id)
     newest = await find_first(context.ledger, Run, on_thread)
     if newest is None:

@@ -36,7 +36,7 @@ class PastWait:
     by_key: str | None = None
     """The id of the API key with which it was answered."""
     answer: Json = None
-    """What a question was answered."""
+    """The answer to a question."""
 
 
 @dataclass(frozen=True, slots=True)
