@@ -159,8 +159,9 @@ class TraceOperations(Operations):
         if start is not None:
             same_superstep = [*where(superstep=start.superstep), Condition("id", ">", start.step_id)]
             following.append(any_of([Condition("superstep", ">", start.superstep)], same_superstep))
-        read = await aresolve(ledger.find(StepRun, following, order=Order("superstep"), limit=limit + 1))
+        # Counted first, so that a last page of a run that goes on never shows fewer steps than are counted.
         total = await aresolve(ledger.count(StepRun, of_run))
+        read = await aresolve(ledger.find(StepRun, following, order=Order("superstep"), limit=limit + 1))
         steps, next_steps = read[:limit], read[limit:]
         cut = {step.superstep for step in next_steps} | ({start.superstep} if start is not None else set[int]())
         whole = max({step.superstep for step in steps} - cut, default=None)
