@@ -280,8 +280,11 @@ def test_no_run_goes_on_past_an_approval_from_a_copy_of_its_thread(graph: str):
                 for body in ({**fork, "edit": edit}, fork):
                     refused = await limited_client.call("POST", "/workflow-runs", json={**target, "fork": body})
                     assert refused.status_code == 403, refused.text
-            permitted = await owner.call("POST", "/workflow-runs?wait=20", json={**target, "fork": fork})
+            body = {**target, "fork": fork, "idempotencyKey": "once"}
+            permitted = await owner.call("POST", "/workflow-runs?wait=20", json=body)
             assert (permitted.status_code, permitted.json()["data"]["status"]) == (201, "waiting")
+            repeated = await limited_client.call("POST", "/workflow-runs", json=body)  # starts nothing
+            assert (repeated.status_code, repeated.json()["data"]["created"]) == (200, False)
 
     asyncio.run(check())
 

@@ -36,7 +36,7 @@ class TaskStarts:
     def note(self, task: Task, clock: Clock) -> datetime | None:
         """Note that a task begins, and return the time; None if it is not tracked. Called from any thread."""
         unrecorded = self._unrecorded
-        if not unrecorded or unrecorded.get(task.id, clock) is not None:
+        if task.id not in unrecorded or unrecorded.get(task.id) is not None:  # `get`: another thread may remove it
             return None
         unrecorded[task.id] = now = clock.now()
         return now
